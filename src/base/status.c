@@ -1,0 +1,80 @@
+#include "floodmark/status.h"
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+// A message goes to a terminal or a log as one line: control characters could break it, a cut must not split a letter.
+static void tidy(char *s, size_t capacity)
+{
+    size_t n = strlen(s);
+    if (n == capacity - 1)
+        while (n > 0 && ((unsigned char)s[n - 1] & 0xc0) == 0x80)
+            s[--n] = 0;
+    if (n == capacity - 1 || (n > 0 && ((unsigned char)s[n - 1] & 0xc0) == 0xc0))
+        s[n - 1] = 0;
+    for (char *p = s; *p; p++)
+        if ((unsigned char)*p < 0x20 || *p == 0x7f)
+            *p = '?';
+}
+
+static fm_status vfail(fm_err *err, fm_status code, uint64_t offset, uint32_t line, const char *format, va_list args)
+{
+    if (!err)
+        return code;
+    // Built apart: an argument may point into err->message itself.
+    char message[FM_ERR_MESSAGE_BYTES];
+    vsnprintf(message, sizeof message, format, args);
+    tidy(message, sizeof message);
+    memcpy(err->message, message, sizeof message);
+    err->code = code;
+    err->offset = offset;
+    err->line = line;
+    return code;
+}
+
+fm_status fm_fail(fm_err *err, fm_status code, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vfail(err, code, FM_NO_OFFSET, 0, format, args);
+    va_end(args);
+    return code;
+}
+
+fm_status fm_fail_at(fm_err *err, fm_status code, uint64_t offset, uint32_t line, const char *format, ...)
+{
+    va_list args;
+    va_start(args, format);
+    vfail(err, code, offset, line, format, args);
+    va_end(args);
+    return code;
+}
+
+fm_status fm_err_prefix(fm_err *err, const char *format, ...)
+{
+    if (!err)
+        return FM_ERR_INTERNAL;
+    char prefix[FM_ERR_MESSAGE_BYTES], message[2 * FM_ERR_MESSAGE_BYTES + 2];
+    va_list args;
+    va_start(args, format);
+    vsnprintf(prefix, sizeof prefix, format, args);
+    va_end(args);
+    int n = snprintf(message, sizeof message, "%s: %s", prefix, err->message);
+    if (n >= FM_ERR_MESSAGE_BYTES)
+        message[FM_ERR_MESSAGE_BYTES - 1] = 0;
+    tidy(message, FM_ERR_MESSAGE_BYTES);
+    memcpy(err->message, message, FM_ERR_MESSAGE_BYTES);
+    return err->code;
+}
+
+const char *fm_status_words(fm_status code)
+{
+    switch (code) {
+#define FM_STATUS_WORDS(name, words)                                                                                   \
+    case name:                                                                                                         \
+        return words;
+        FM_STATUS_LIST(FM_STATUS_WORDS)
+#undef FM_STATUS_WORDS
+    }
+    return "unknown status";
+}
