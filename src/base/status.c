@@ -70,8 +70,8 @@ fm_status fm_err_prefix(fm_err *err, const char *format, ...)
 const char *fm_status_words(fm_status code)
 {
     switch (code) {
-#define FM_STATUS_WORDS(name, words)                                                                                   \
-    case name:                                                                                                         \
+#define FM_STATUS_WORDS(name, words) \
+    case name:                       \
         return words;
         FM_STATUS_LIST(FM_STATUS_WORDS)
 #undef FM_STATUS_WORDS
