@@ -21,17 +21,17 @@ extern "C" {
 #endif
 
 enum {
-    FM_TREE_MAX_DEPTH = 127,           // containers inside one another
-    FM_TREE_MAX_BYTES = 64 << 20,      // of a JSON or YAML file read by fm_tree_read
-    FM_TREE_MAX_ALIAS_NODES = 100000,  // nodes that YAML aliases may add to what was written out
+    FM_TREE_MAX_DEPTH = 127,          // containers inside one another
+    FM_TREE_MAX_BYTES = 64 << 20,     // of a JSON or YAML file read by fm_tree_read
+    FM_TREE_MAX_ALIAS_NODES = 100000, // nodes that YAML aliases may add to what was written out
 };
 
 typedef struct fm_tree fm_tree;
 typedef struct fm_node fm_node;
 
 // FM_NODE_INT fits int64_t; FM_NODE_UINT is a whole number above INT64_MAX that fits uint64_t; whole numbers past that
-// are FM_NODE_DOUBLE, as is everything written with a point or an exponent ("1e3" is not an integer, as in JSON Schema's
-// strict readers).
+// are FM_NODE_DOUBLE, as is everything written with a point or an exponent ("1e3" is not an integer, as in JSON
+// Schema's strict readers).
 typedef enum {
     FM_NODE_NULL,
     FM_NODE_BOOL,
@@ -56,12 +56,12 @@ fm_status fm_tree_parse_json(const char *text, size_t n, const char *name, fm_tr
 //   int   12 -3 +3 1_000 0x1F 0o17 0b101               double  1.5 1e-4 .5 1_000.5 .inf -.inf .nan
 //   refused  017 (octal in YAML 1.1, decimal in 1.2): write 0o17, 17 or "017"
 // Everything else is a string; so is 1:30 (60-based in YAML 1.1) and everything quoted. Keys are strings as written:
-// `on:` is the key "on". Tags !!str !!int !!float !!bool !!null !!seq !!map are obeyed, others refused. Anchors, aliases
-// and merge keys (<<) are followed; aliases that would add more than FM_TREE_MAX_ALIAS_NODES are refused.
+// `on:` is the key "on". Tags !!str !!int !!float !!bool !!null !!seq !!map are obeyed, others refused. Anchors,
+// aliases and merge keys (<<) are followed; aliases that would add more than FM_TREE_MAX_ALIAS_NODES are refused.
 fm_status fm_tree_parse_yaml(const char *text, size_t n, const char *name, fm_tree **out, fm_err *err) FM_MUST_USE;
 
-// Reads and parses a file: YAML when its name ends in .yaml or .yml, JSON otherwise. Errors as above, and FM_ERR_NOT_FOUND,
-// FM_ERR_IO, FM_ERR_VALUE (larger than FM_TREE_MAX_BYTES). Messages start with the path.
+// Reads and parses a file: YAML when its name ends in .yaml or .yml, JSON otherwise. Errors as above, and
+// FM_ERR_NOT_FOUND, FM_ERR_IO, FM_ERR_VALUE (larger than FM_TREE_MAX_BYTES). Messages start with the path.
 fm_status fm_tree_read(const char *path, fm_tree **out, fm_err *err) FM_MUST_USE;
 
 // NULL is fine.
@@ -75,7 +75,8 @@ const char *fm_tree_name(const fm_tree *tree);
 
 fm_node_type fm_node_type_of(const fm_node *node);
 
-// "null", "a boolean", "a whole number", "a number", "a string", "a list", "an object"; NULL: "nothing". Static storage.
+// "null", "a boolean", "a whole number", "a number", "a string", "a list", "an object"; NULL: "nothing". Static
+// storage.
 const char *fm_node_type_words(const fm_node *node);
 
 uint32_t fm_node_line(const fm_node *node);   // from 1; of the value
@@ -97,8 +98,8 @@ const fm_node *fm_node_get(const fm_node *node, const char *key);
 // The same, but JSON null counts as absent (Hugging Face writes null for "not set").
 const fm_node *fm_node_get_set(const fm_node *node, const char *key);
 
-// Where a node stands in its tree, as `rope_scaling.factor` or `layers[3].name`; "" for the root. Writes at most n bytes
-// with the ending zero, cut when longer; returns buffer.
+// Where a node stands in its tree, as `rope_scaling.factor` or `layers[3].name`; "" for the root. Writes at most n
+// bytes with the ending zero, cut when longer; returns buffer.
 const char *fm_node_path(const fm_node *node, char *buffer, size_t n);
 
 // ---- values. Each fails with FM_ERR_VALUE and a message such as
@@ -137,8 +138,9 @@ fm_status fm_node_need(const fm_node *object, const char *key, const fm_node **o
 // Fails at a node: "NAME: line L: " and your words; err gets line and offset.
 fm_status fm_node_fail(const fm_node *node, fm_err *err, fm_status code, const char *format, ...) FM_PRINTF(4, 5);
 
-// The word of list[0..n) nearest to `word` by edits (insert, delete, replace, swap neighbours; case and - against _ cost
-// nothing); NULL when none is near enough to be what was meant (more than a third of the letters differ). First wins.
+// The word of list[0..n) nearest to `word` by edits (insert, delete, replace, swap neighbours; case and - against _
+// cost nothing); NULL when none is near enough to be what was meant (more than a third of the letters differ). First
+// wins.
 const char *fm_nearest(const char *word, const char *const *list, size_t n);
 
 #ifdef __cplusplus
