@@ -170,21 +170,21 @@ struct fm_tree;    // tree.h
     X(FM_METRIC_RESERVED, "reserved", LATER, "torch.cuda.max_memory_reserved")  \
     X(FM_METRIC_DEVICE, "device", LATER, "what the driver reports")
 
-#define FM_PHASE_LIST(X)                                                \
-    X(FM_PHASE_INIT, "init", NOW, "")                                   \
-    X(FM_PHASE_FORWARD, "forward", NOW, "")                             \
-    X(FM_PHASE_LOSS, "loss", NOW, "")                                   \
-    X(FM_PHASE_BACKWARD, "backward", NOW, "")                           \
-    X(FM_PHASE_CLIP, "clip", NOW, "")                                   \
-    X(FM_PHASE_OPTIMIZER, "optimizer", NOW, "")                         \
-    X(FM_PHASE_FORWARD2, "forward2", NOW, "")                           \
-    X(FM_PHASE_LOSS2, "loss2", NOW, "")                                 \
-    X(FM_PHASE_BACKWARD2, "backward2", NOW, "")                         \
-    X(FM_PHASE_CLIP2, "clip2", NOW, "")                                 \
-    X(FM_PHASE_OPTIMIZER2, "optimizer2", NOW, "")                       \
-    X(FM_PHASE_STEADY, "steady", NOW, "the highest of the second step") \
-    X(FM_PHASE_RUN, "run", NOW, "the highest of the run")               \
-    X(FM_PHASE_HOST, "host", NOW, "the highest level of the host")
+#define FM_AT_LIST(X)                                                \
+    X(FM_AT_INIT, "init", NOW, "")                                   \
+    X(FM_AT_FORWARD, "forward", NOW, "")                             \
+    X(FM_AT_LOSS, "loss", NOW, "")                                   \
+    X(FM_AT_BACKWARD, "backward", NOW, "")                           \
+    X(FM_AT_CLIP, "clip", NOW, "")                                   \
+    X(FM_AT_OPTIMIZER, "optimizer", NOW, "")                         \
+    X(FM_AT_FORWARD2, "forward2", NOW, "")                           \
+    X(FM_AT_LOSS2, "loss2", NOW, "")                                 \
+    X(FM_AT_BACKWARD2, "backward2", NOW, "")                         \
+    X(FM_AT_CLIP2, "clip2", NOW, "")                                 \
+    X(FM_AT_OPTIMIZER2, "optimizer2", NOW, "")                       \
+    X(FM_AT_STEADY, "steady", NOW, "the highest of the second step") \
+    X(FM_AT_RUN, "run", NOW, "the highest of the run")               \
+    X(FM_AT_HOST, "host", NOW, "the highest level of the host")
 
 #define FM_WORD_ENUM(value, spelling, status, help) value,
 typedef enum { FM_STACK_EMPTY, FM_STACK_LIST(FM_WORD_ENUM) } fm_stack;
@@ -208,7 +208,7 @@ typedef enum { FM_BASE_EMPTY, FM_BASE_LIST(FM_WORD_ENUM) } fm_base;
 typedef enum { FM_BASE_UPCAST_EMPTY, FM_BASE_UPCAST_LIST(FM_WORD_ENUM) } fm_base_upcast;
 typedef enum { FM_TRAINER_EMPTY, FM_TRAINER_LIST(FM_WORD_ENUM) } fm_trainer;
 typedef enum { FM_METRIC_EMPTY, FM_METRIC_LIST(FM_WORD_ENUM) } fm_metric;
-typedef enum { FM_PHASE_EMPTY, FM_PHASE_LIST(FM_WORD_ENUM) } fm_phase;
+typedef enum { FM_AT_EMPTY, FM_AT_LIST(FM_WORD_ENUM) } fm_at;
 #undef FM_WORD_ENUM
 
 // Bits of `offload`.
@@ -266,7 +266,7 @@ enum { FM_OFFLOAD_OPTIMIZER = 1, FM_OFFLOAD_PARAMS = 2, FM_OFFLOAD_ACTIVATIONS =
       "none")                                                                                                     \
     X(ENGINE_OPTIONS, engine_options, TEXT, none, "key=value;... that one engine alone knows", "")                \
     X(METRIC, metric, WORD, FM_METRIC, "which figure", "allocated")                                               \
-    X(PHASE, phase, WORD, FM_PHASE, "where the figure is taken", "run")                                           \
+    X(PHASE, phase, WORD, FM_AT, "where the figure is taken", "run")                                              \
     X(VERSION, version, TEXT, none, "of the stack or framework", "torch 2.13.0, transformers 5.24.0")
 
 #define FM_FIELD_ENUM(field, member, kind, words, help, rule) FM_FIELD_##field,
@@ -334,7 +334,7 @@ typedef struct fm_recipe {
     int64_t offload; // FM_OFFLOAD_* bits
     char engine_options[FM_RECIPE_OPTIONS_BYTES];
     fm_metric metric;
-    fm_phase phase;
+    fm_at phase;
     char version[FM_RECIPE_TEXT_BYTES];
 
     uint8_t origin[FM_N_FIELDS]; // fm_origin of each field
