@@ -187,28 +187,28 @@ struct fm_tree;    // tree.h
     X(FM_AT_HOST, "host", NOW, "the highest level of the host")
 
 #define FM_WORD_ENUM(value, spelling, status, help) value,
-typedef enum { FM_STACK_EMPTY, FM_STACK_LIST(FM_WORD_ENUM) } fm_stack;
-typedef enum { FM_ENGINE_EMPTY, FM_ENGINE_LIST(FM_WORD_ENUM) } fm_engine;
-typedef enum { FM_WRAP_EMPTY, FM_WRAP_LIST(FM_WORD_ENUM) } fm_wrap;
-typedef enum { FM_RESHARD_EMPTY, FM_RESHARD_LIST(FM_WORD_ENUM) } fm_reshard;
-typedef enum { FM_YESNO_EMPTY, FM_YESNO_LIST(FM_WORD_ENUM) } fm_yesno;
-typedef enum { FM_PRECISION_EMPTY, FM_PRECISION_LIST(FM_WORD_ENUM) } fm_precision;
-typedef enum { FM_HOW_EMPTY, FM_HOW_LIST(FM_WORD_ENUM) } fm_how;
-typedef enum { FM_MASTER_EMPTY, FM_MASTER_LIST(FM_WORD_ENUM) } fm_master;
-typedef enum { FM_STATE_EMPTY, FM_STATE_LIST(FM_WORD_ENUM) } fm_state;
-typedef enum { FM_OPTIMIZER_EMPTY, FM_OPTIMIZER_LIST(FM_WORD_ENUM) } fm_optimizer;
-typedef enum { FM_STEP_EMPTY, FM_STEP_LIST(FM_WORD_ENUM) } fm_step;
-typedef enum { FM_SYNC_EMPTY, FM_SYNC_LIST(FM_WORD_ENUM) } fm_sync;
-typedef enum { FM_CHECKPOINT_EMPTY, FM_CHECKPOINT_LIST(FM_WORD_ENUM) } fm_checkpoint;
-typedef enum { FM_ATTENTION_EMPTY, FM_ATTENTION_LIST(FM_WORD_ENUM) } fm_attention;
-typedef enum { FM_MASK_EMPTY, FM_MASK_LIST(FM_WORD_ENUM) } fm_mask;
-typedef enum { FM_KERNELS_EMPTY, FM_KERNELS_LIST(FM_WORD_ENUM) } fm_kernels;
-typedef enum { FM_LOSS_EMPTY, FM_LOSS_LIST(FM_WORD_ENUM) } fm_loss;
-typedef enum { FM_BASE_EMPTY, FM_BASE_LIST(FM_WORD_ENUM) } fm_base;
-typedef enum { FM_BASE_UPCAST_EMPTY, FM_BASE_UPCAST_LIST(FM_WORD_ENUM) } fm_base_upcast;
-typedef enum { FM_TRAINER_EMPTY, FM_TRAINER_LIST(FM_WORD_ENUM) } fm_trainer;
-typedef enum { FM_METRIC_EMPTY, FM_METRIC_LIST(FM_WORD_ENUM) } fm_metric;
-typedef enum { FM_AT_EMPTY, FM_AT_LIST(FM_WORD_ENUM) } fm_at;
+typedef enum { FM_STACK_EMPTY, FM_STACK_LIST(FM_WORD_ENUM) } fm_stack_kind;
+typedef enum { FM_ENGINE_EMPTY, FM_ENGINE_LIST(FM_WORD_ENUM) } fm_engine_kind;
+typedef enum { FM_WRAP_EMPTY, FM_WRAP_LIST(FM_WORD_ENUM) } fm_wrap_kind;
+typedef enum { FM_RESHARD_EMPTY, FM_RESHARD_LIST(FM_WORD_ENUM) } fm_reshard_kind;
+typedef enum { FM_YESNO_EMPTY, FM_YESNO_LIST(FM_WORD_ENUM) } fm_yesno_kind;
+typedef enum { FM_PRECISION_EMPTY, FM_PRECISION_LIST(FM_WORD_ENUM) } fm_precision_kind;
+typedef enum { FM_HOW_EMPTY, FM_HOW_LIST(FM_WORD_ENUM) } fm_how_kind;
+typedef enum { FM_MASTER_EMPTY, FM_MASTER_LIST(FM_WORD_ENUM) } fm_master_kind;
+typedef enum { FM_STATE_EMPTY, FM_STATE_LIST(FM_WORD_ENUM) } fm_state_kind;
+typedef enum { FM_OPTIMIZER_EMPTY, FM_OPTIMIZER_LIST(FM_WORD_ENUM) } fm_optimizer_kind;
+typedef enum { FM_STEP_EMPTY, FM_STEP_LIST(FM_WORD_ENUM) } fm_step_kind;
+typedef enum { FM_SYNC_EMPTY, FM_SYNC_LIST(FM_WORD_ENUM) } fm_sync_kind;
+typedef enum { FM_CHECKPOINT_EMPTY, FM_CHECKPOINT_LIST(FM_WORD_ENUM) } fm_checkpoint_kind;
+typedef enum { FM_ATTENTION_EMPTY, FM_ATTENTION_LIST(FM_WORD_ENUM) } fm_attention_kind;
+typedef enum { FM_MASK_EMPTY, FM_MASK_LIST(FM_WORD_ENUM) } fm_mask_kind;
+typedef enum { FM_KERNELS_EMPTY, FM_KERNELS_LIST(FM_WORD_ENUM) } fm_kernels_kind;
+typedef enum { FM_LOSS_EMPTY, FM_LOSS_LIST(FM_WORD_ENUM) } fm_loss_kind;
+typedef enum { FM_BASE_EMPTY, FM_BASE_LIST(FM_WORD_ENUM) } fm_base_kind;
+typedef enum { FM_BASE_UPCAST_EMPTY, FM_BASE_UPCAST_LIST(FM_WORD_ENUM) } fm_base_upcast_kind;
+typedef enum { FM_TRAINER_EMPTY, FM_TRAINER_LIST(FM_WORD_ENUM) } fm_trainer_kind;
+typedef enum { FM_METRIC_EMPTY, FM_METRIC_LIST(FM_WORD_ENUM) } fm_metric_kind;
+typedef enum { FM_AT_EMPTY, FM_AT_LIST(FM_WORD_ENUM) } fm_at_kind;
 #undef FM_WORD_ENUM
 
 // Bits of `offload`.
@@ -296,45 +296,45 @@ typedef struct fm_recipe {
     char model[FM_RECIPE_NAME_BYTES];
     int64_t layers; // blocks; FM_OWN = the model's own
     char on[FM_RECIPE_NAME_BYTES];
-    fm_stack stack;
-    fm_engine engine;
+    fm_stack_kind stack;
+    fm_engine_kind engine;
     int64_t stage; // resolved: 0..3 (single, ddp 0; fsdp 3, or 2 when gathered weights are kept)
-    fm_wrap wrap;
+    fm_wrap_kind wrap;
     int64_t replicate;
-    fm_reshard reshard; // resolved: yes or no
+    fm_reshard_kind reshard; // resolved: yes or no
     int64_t tp;
-    fm_yesno sp;
+    fm_yesno_kind sp;
     int64_t pp, cp, ep;
-    fm_precision param, compute;
-    fm_how how;
-    fm_precision reduce, grad;
-    fm_master master;
-    fm_state state;
-    fm_optimizer optimizer;
-    fm_step step;
+    fm_precision_kind param, compute;
+    fm_how_kind how;
+    fm_precision_kind reduce, grad;
+    fm_master_kind master;
+    fm_state_kind state;
+    fm_optimizer_kind optimizer;
+    fm_step_kind step;
     double clip; // largest norm; < 0: no clipping
     int64_t seq, batch, accumulate;
-    fm_sync sync;
-    fm_checkpoint checkpoint;
+    fm_sync_kind sync;
+    fm_checkpoint_kind checkpoint;
     int64_t checkpoint_n; // N of selective:N
-    fm_attention attention;
-    fm_mask mask;
-    fm_kernels kernels;
-    fm_loss loss;
+    fm_attention_kind attention;
+    fm_mask_kind mask;
+    fm_kernels_kind kernels;
+    fm_loss_kind loss;
     int64_t loss_n; // N of chunked:N and split:N
-    fm_yesno keep_logits;
+    fm_yesno_kind keep_logits;
     int64_t prefetch;  // units; FM_OWN = the engine's own rule
     int64_t lora_rank; // 0: full training
     char lora_on[FM_RECIPE_TEXT_BYTES];
     double lora_dropout;
-    fm_precision adapter;
-    fm_base base;
-    fm_base_upcast base_upcast;
-    fm_trainer trainer;
+    fm_precision_kind adapter;
+    fm_base_kind base;
+    fm_base_upcast_kind base_upcast;
+    fm_trainer_kind trainer;
     int64_t offload; // FM_OFFLOAD_* bits
     char engine_options[FM_RECIPE_OPTIONS_BYTES];
-    fm_metric metric;
-    fm_at phase;
+    fm_metric_kind metric;
+    fm_at_kind phase;
     char version[FM_RECIPE_TEXT_BYTES];
 
     uint8_t origin[FM_N_FIELDS]; // fm_origin of each field
@@ -381,8 +381,8 @@ const char *fm_recipe_text(const fm_recipe *recipe, fm_field field, char *out, s
 const char *fm_word_text(fm_field field, int value);
 
 // Bytes of an element. 0 for EMPTY (and for int4, factored, none: no whole number of bytes per element).
-uint64_t fm_precision_bytes(fm_precision precision);
-uint64_t fm_state_bytes(fm_state state);
+uint64_t fm_precision_bytes(fm_precision_kind precision);
+uint64_t fm_state_bytes(fm_state_kind state);
 
 // Copies every field of `over` that is not empty on top of `recipe` (a file's values, then the flags').
 void fm_recipe_overlay(fm_recipe *recipe, const fm_recipe *over);
