@@ -2,16 +2,17 @@
 #include <stdarg.h>
 #include <stdio.h>
 #include <string.h>
+#include "base/utf8.h"
 
 // A message goes to a terminal or a log as one line: control characters could break it, a cut must not split a letter.
 static void tidy(char *s, size_t capacity)
 {
-    size_t n = strlen(s);
-    if (n == capacity - 1)
-        while (n > 0 && ((unsigned char)s[n - 1] & 0xc0) == 0x80)
-            s[--n] = 0;
-    if (n == capacity - 1 || (n > 0 && ((unsigned char)s[n - 1] & 0xc0) == 0xc0))
-        s[n - 1] = 0;
+    size_t n = strlen(s), start = n;
+    uint32_t letter;
+    while (n == capacity - 1 && start > 0 && start + 4 > n && ((unsigned char)s[--start] & 0xc0) == 0x80)
+        continue;
+    if (start < n && fm_utf8_decode(s + start, n - start, &letter) != n - start)
+        s[start] = 0;
     for (char *p = s; *p; p++)
         if ((unsigned char)*p < 0x20 || *p == 0x7f)
             *p = '?';
