@@ -131,7 +131,7 @@ uint32_t fm_number_encode(fm_number type, float x, const fm_encoding *how);
 uint32_t fm_number_encode_f64(fm_number type, double x, const fm_encoding *how);
 
 // The exact value of a code (bits above the format's are ignored). NaN codes give a quiet NaN with the code's sign and,
-// left-aligned, its payload. type must not be FM_FP64. The float and the double are the same value.
+// left-aligned, its payload; bf16, tf32 and fp32 codes are fp32 patterns and come back as they are. Not for FM_FP64.
 float fm_number_decode(fm_number type, uint32_t code);
 
 // Counter-based random word: Philox4x32-10 (Salmon et al., SC11), key = seed (low word first), counter block =
