@@ -113,7 +113,8 @@ bool fm_gguf_value_next_string(const fm_gguf_value *v, const uint8_t **cursor, c
 
 typedef struct fm_gguf_writer fm_gguf_writer;
 
-fm_status fm_gguf_writer_create(const char *path, fm_gguf_writer **out, fm_err *err) FM_MUST_USE;
+// A file in the way: FM_ERR_EXISTS, unless `force`.
+fm_status fm_gguf_writer_create(const char *path, bool force, fm_gguf_writer **out, fm_err *err) FM_MUST_USE;
 
 // Sets a key; a key already there keeps its place and gets the new value. Strings are copied. FM_ERR_VALUE: a key that
 // the format does not allow. general.alignment must be u32, a power of two, 8 or more.
@@ -140,7 +141,7 @@ fm_status fm_gguf_writer_add(fm_gguf_writer *w, const char *name, fm_tensor_type
 fm_status fm_gguf_writer_begin(fm_gguf_writer *w, fm_err *err) FM_MUST_USE;
 fm_status fm_gguf_writer_write(fm_gguf_writer *w, size_t index, uint64_t offset, const void *bytes, size_t n,
                                fm_err *err) FM_MUST_USE;
-fm_status fm_gguf_writer_finish(fm_gguf_writer *w, fm_err *err) FM_MUST_USE;
+fm_status fm_gguf_writer_finish(fm_gguf_writer *w, double *sync_seconds, fm_err *err) FM_MUST_USE;
 uint64_t fm_gguf_writer_file_bytes(const fm_gguf_writer *w); // known after begin
 void fm_gguf_writer_destroy(fm_gguf_writer *w);              // NULL is fine
 

@@ -66,7 +66,8 @@ typedef struct fm_safetensors_writer fm_safetensors_writer;
 
 // `path` ends in .safetensors. shard_bytes > 0: cut into files of at most that much data (a larger tensor has its own)
 // called NAME-00001-of-0000N.safetensors, with NAME.safetensors.index.json; one file under `path` when all fits in one.
-fm_status fm_safetensors_writer_create(const char *path, uint64_t shard_bytes, fm_safetensors_writer **out,
+// Files in the way: FM_ERR_EXISTS, unless `force`.
+fm_status fm_safetensors_writer_create(const char *path, uint64_t shard_bytes, bool force, fm_safetensors_writer **out,
                                        fm_err *err) FM_MUST_USE;
 // Strings are copied. A key or name given twice: FM_ERR_CONFLICT. "__metadata__" is no name: FM_ERR_VALUE.
 fm_status fm_safetensors_writer_metadata(fm_safetensors_writer *w, const char *key, const char *value,
@@ -79,7 +80,8 @@ fm_status fm_safetensors_writer_begin(fm_safetensors_writer *w, fm_err *err) FM_
 // Bytes [offset, offset + n) of tensor `index`. Any threads, ranges apart.
 fm_status fm_safetensors_writer_write(fm_safetensors_writer *w, size_t index, uint64_t offset, const void *bytes,
                                       size_t n, fm_err *err) FM_MUST_USE;
-fm_status fm_safetensors_writer_finish(fm_safetensors_writer *w, fm_err *err) FM_MUST_USE;
+// sync_seconds (may be NULL): how long the disk took. The index of a sharded set comes last.
+fm_status fm_safetensors_writer_finish(fm_safetensors_writer *w, double *sync_seconds, fm_err *err) FM_MUST_USE;
 // Bytes of all files, known after begin.
 uint64_t fm_safetensors_writer_file_bytes(const fm_safetensors_writer *w);
 void fm_safetensors_writer_destroy(fm_safetensors_writer *w); // NULL is fine
