@@ -44,6 +44,7 @@ typedef struct {
     double flops[FM_N_RATES];     // peak, per second
     double link_bytes_per_s;      // NVLink or Infinity Fabric, sum of one direction; 0: none
     double host_link_bytes_per_s; // PCIe or NVLink-C2C, one direction
+    double network_bytes_per_s;   // between nodes, its share of one direction in the usual servers of this GPU
     char source[FM_GPU_SOURCE_BYTES];
 } fm_gpu;
 
@@ -61,6 +62,13 @@ typedef struct fm_machine {
 // FM_ERR_VALUE (counts) or FM_ERR_NOT_FOUND (unknown GPU, with the nearest name).
 fm_status fm_machine_parse(const char *text, fm_machine *machine, fm_err *err) FM_MUST_USE;
 
+// Reads a machine file: an object with `gpu` (a catalogue name, or an object: `name`, `like` (a catalogue name whose
+// values are the defaults), `memory_bytes`, `capability`, `n_sms`, `vendor`, `memory_bytes_per_s`, `flops` {type: rate},
+// `link_bytes_per_s`, `host_link_bytes_per_s`, `network_bytes_per_s`, `source`), and `nodes` (1), `gpus_per_node` (1),
+// `intra_bytes_per_s`, `inter_bytes_per_s`, `host_bytes`. Bytes are integers or text such as "80GB". Unknown keys are
+// refused with the nearest one; messages name file and line.
+fm_status fm_machine_read(const char *path, fm_machine *machine, fm_err *err) FM_MUST_USE;
+
 // A machine of `nodes` x `gpus_per_node` of a GPU of the catalogue or of one's own.
 fm_status fm_machine_make(int64_t nodes, int64_t gpus_per_node, const fm_gpu *gpu, fm_machine *machine,
                           fm_err *err) FM_MUST_USE;
@@ -69,6 +77,8 @@ fm_status fm_machine_make(int64_t nodes, int64_t gpus_per_node, const fm_gpu *gp
 size_t fm_gpu_count(void);
 const fm_gpu *fm_gpu_at(size_t index);
 const fm_gpu *fm_gpu_find(const char *name);
+
+// Several rows can begin with a shorter name: "H200" alone is H200-141GB (fm_machine_parse takes it), "A100" is not one.
 
 // "nvidia", "amd", "cpu", "other"; "fp32", "tf32", ...
 const char *fm_vendor_text(fm_vendor vendor);
