@@ -1,0 +1,79 @@
+// GPT-2: learned positions, q, k, v in one product stored [in, out], dropouts of 0.1.
+// Source: transformers 5.24, models/gpt2/modeling_gpt2.py.
+#include <stddef.h>
+#include "model/families/common.h"
+
+static fm_value *attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *x, const fm_block_args *args, fm_value **weights)
+{
+    fm_attention how = fm_attention_plain(arch, layer);
+    fm_value *q, *k, *v;
+    how.core = arch->scale_fp32 ? "gpt2_upcast" : "gpt2";
+    how.softmax_fp32 = false;
+    how.scale = (arch->scale_attention ? how.scale : 1.0) / (arch->scale_by_layer ? layer + 1.0 : 1.0);
+    w_enter(w, "attn");
+    w->split_qkv(w, w->conv1d(w, x, "c_attn", arch->hidden, 3 * arch->hidden), FM_QKV_SPLIT, arch->n_heads, arch->n_heads, arch->head_dim, &q, &k, &v);
+    q = w_let(w, q);
+    k = w_let(w, k);
+    v = w_let(w, v);
+    fm_value *out = w_let(w, w->attention(w, q, k, v, args->mask, &how, weights));
+    *weights = w_let(w, *weights);
+    w_set(w, &out, w->conv1d(w, out, "c_proj", arch->hidden, arch->hidden));
+    w_set(w, &out, w->dropout(w, out, arch->dropout_residual));
+    return w_leave_pair(w, out, weights);
+}
+
+static fm_value *mlp(fm_words *w, const fm_arch *arch, fm_value *x)
+{
+    w_enter(w, "mlp");
+    fm_value *h = w_let(w, w->conv1d(w, x, "c_fc", arch->hidden, arch->intermediate));
+    w_set(w, &h, w->act(w, h, arch->act));
+    w_set(w, &h, w->conv1d(w, h, "c_proj", arch->intermediate, arch->hidden));
+    w_set(w, &h, w->dropout(w, h, arch->dropout_residual));
+    return w_leave(w, h);
+}
+
+static fm_value *block(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *hidden, const fm_block_args *args)
+{
+    fm_value *h = w_let(w, w->layer_norm(w, hidden, "ln_1", arch->hidden, true)), *weights;
+    fm_value *attended = w_let(w, attention(w, arch, layer, h, args, &weights));
+    w_let(w, weights);
+    w_set(w, &h, w->add(w, attended, hidden));
+    fm_value *residual = w_let(w, h);
+    w_set(w, &h, w->layer_norm(w, h, "ln_2", arch->hidden, true));
+    fm_value *fed = w_let(w, mlp(w, arch, h));
+    w_set(w, &h, w->add(w, residual, fed));
+    return h;
+}
+
+static fm_value *forward(fm_words *w, const fm_arch *arch)
+{
+    fm_block_args args = {0};
+    fm_masks_made masks;
+    w_enter(w, "");
+    w_enter(w, "transformer");
+    fm_value *embeds = w_let(w, w->embedding(w, "wte", arch->vocab, arch->hidden, w->ids(w)));
+    args.positions = w_let(w, w->position_ids(w));
+    fm_value *placed = w_let(w, w->embedding(w, "wpe", arch->max_positions, arch->hidden, args.positions));
+    fm_value *h = w_let(w, w->add(w, embeds, placed));
+    fm_masks(w, arch, embeds, &args, &masks);
+    w_set(w, &h, w->dropout(w, h, arch->dropout_embed));
+    fm_blocks(w, arch, "h", block, &h, &args, &masks);
+    w_set(w, &h, w->layer_norm(w, h, "ln_f", arch->hidden, true));
+    fm_value *last = w_let(w, w_leave(w, h));
+    return fm_finish(w, arch, fm_head(w, arch, last, arch->hidden, "transformer.wte.weight"));
+}
+
+static const char *const order[] = {
+    "transformer.wte",
+    "transformer.wpe",
+    "transformer.h.*.ln_1",
+    "transformer.h.*.attn.c_attn",
+    "transformer.h.*.attn.c_proj",
+    "transformer.h.*.ln_2",
+    "transformer.h.*.mlp.c_fc",
+    "transformer.h.*.mlp.c_proj",
+    "transformer.ln_f",
+    "lm_head",
+    NULL,
+};
+const fm_family fm_family_gpt2 = {.id = "gpt2", .model_types = "gpt2", .title = "GPT-2", .forward = forward, .order = order};
