@@ -103,7 +103,8 @@ typedef enum { FM_ROUNDING_LIST(FM_ROUNDING_ENUM) FM_N_ROUNDINGS } fm_rounding;
 // E8M0 holds powers of two, so that its roundings have names of their own: nearest (1.5 x 2^k goes up: both
 // FM_ROUND_NEAREST_*), floor (FM_ROUND_ZERO), ceil (FM_ROUND_AWAY). Zero, negative values and NaN become 0xff. Nearest
 // overflows to 0xff (saturating: 0xfe), floor and ceil stay within 0..0xfe for finite values; infinity is 0xff unless
-// nearest saturates. Values under 2^-127 become code 0.
+// saturating. Values under 2^-127 become code 0. Between 2^-127 and 2^-126, where fp32 is subnormal, nearest gives 2^-126,
+// as ml_dtypes and PyTorch do.
 #define FM_E8M0_NEAREST FM_ROUND_NEAREST_EVEN
 #define FM_E8M0_FLOOR FM_ROUND_ZERO
 #define FM_E8M0_CEIL FM_ROUND_AWAY

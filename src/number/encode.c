@@ -107,6 +107,8 @@ static uint32_t encode_e8m0(const fm_number_format *f, double x, fm_rounding rou
     if (rounding == FM_ROUND_NEAREST_EVEN)
         rounding = FM_ROUND_NEAREST_AWAY; // half way between two powers has no even neighbour worth the name
     parts p = take_apart(magnitude);
+    if (rounding == FM_ROUND_NEAREST_AWAY && p.exponent == -f->bias)
+        rounding = FM_ROUND_AWAY; // the binade in which fp32 is subnormal: see the header
     int code = p.exponent + f->bias + (int)round_shifted(p.significand, 52, rounding, r) - 1;
     if (code < 0)
         return 0;
