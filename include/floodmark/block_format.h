@@ -25,22 +25,22 @@ extern "C" {
 #endif
 
 // name, ggml's type number, values a block, bytes a block, exact (see above)
-#define FM_BLOCK_LIST(X)                                                                                               \
-    X(F16, f16, 1, 1, 2, true)                                                                                         \
-    X(BF16, bf16, 30, 1, 2, true)                                                                                      \
-    X(Q8_0, q8_0, 8, 32, 34, true)                                                                                     \
-    X(Q4_0, q4_0, 2, 32, 18, true)                                                                                     \
-    X(Q4_1, q4_1, 3, 32, 20, true)                                                                                     \
-    X(Q5_0, q5_0, 6, 32, 22, true)                                                                                     \
-    X(Q5_1, q5_1, 7, 32, 24, true)                                                                                     \
-    X(Q2_K, q2_k, 10, 256, 84, false)                                                                                  \
-    X(Q3_K, q3_k, 11, 256, 110, false)                                                                                 \
-    X(Q4_K, q4_k, 12, 256, 144, false)                                                                                 \
-    X(Q5_K, q5_k, 13, 256, 176, false)                                                                                 \
-    X(Q6_K, q6_k, 14, 256, 210, false)                                                                                 \
-    X(IQ4_NL, iq4_nl, 20, 32, 18, false)                                                                               \
-    X(IQ4_XS, iq4_xs, 23, 256, 136, false)                                                                             \
-    X(MXFP4, mxfp4, 39, 32, 17, true)                                                                                  \
+#define FM_BLOCK_LIST(X)                   \
+    X(F16, f16, 1, 1, 2, true)             \
+    X(BF16, bf16, 30, 1, 2, true)          \
+    X(Q8_0, q8_0, 8, 32, 34, true)         \
+    X(Q4_0, q4_0, 2, 32, 18, true)         \
+    X(Q4_1, q4_1, 3, 32, 20, true)         \
+    X(Q5_0, q5_0, 6, 32, 22, true)         \
+    X(Q5_1, q5_1, 7, 32, 24, true)         \
+    X(Q2_K, q2_k, 10, 256, 84, false)      \
+    X(Q3_K, q3_k, 11, 256, 110, false)     \
+    X(Q4_K, q4_k, 12, 256, 144, false)     \
+    X(Q5_K, q5_k, 13, 256, 176, false)     \
+    X(Q6_K, q6_k, 14, 256, 210, false)     \
+    X(IQ4_NL, iq4_nl, 20, 32, 18, false)   \
+    X(IQ4_XS, iq4_xs, 23, 256, 136, false) \
+    X(MXFP4, mxfp4, 39, 32, 17, true)      \
     X(NVFP4, nvfp4, 40, 64, 36, true)
 
 #define FM_BLOCK_ENUM(NAME, name, ggml, elems, bytes, exact) FM_BLOCK_##NAME,
@@ -72,12 +72,12 @@ FM_MUST_USE fm_status fm_block_bytes(const fm_block_format *f, uint64_t n_elems,
 // What a caller must know about values that cannot be encoded. Starts zeroed (`fm_block_faults f = {0}`); every call
 // of fm_block_encode adds its rows, in order, so `first_*` count values since the struct was zeroed. Always cheap.
 typedef struct {
-    uint64_t n_elems;           // values seen
-    uint64_t n_non_finite;      // NaN and infinite inputs
-    uint64_t first_non_finite;  // index of the first one; meaningful when n_non_finite > 0
-    uint64_t n_overflow;        // blocks with finite inputs whose scale does not fit its type (f16: values past 65504).
-                                // Most decode to infinity or NaN; some (q6_k, q3_k, nvfp4) to plausible garbage.
-    uint64_t first_overflow;    // index of the first value of the first such block; meaningful when n_overflow > 0
+    uint64_t n_elems;          // values seen
+    uint64_t n_non_finite;     // NaN and infinite inputs
+    uint64_t first_non_finite; // index of the first one; meaningful when n_non_finite > 0
+    uint64_t n_overflow;       // blocks with finite inputs whose scale does not fit its type (f16: values past 65504).
+                               // Most decode to infinity or NaN; some (q6_k, q3_k, nvfp4) to plausible garbage.
+    uint64_t first_overflow;   // index of the first value of the first such block; meaningful when n_overflow > 0
 } fm_block_faults;
 
 // What encoding cost. Starts zeroed, added to in order. All sums are fp64 in the order of the values, over tiles of

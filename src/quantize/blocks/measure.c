@@ -1,0 +1,154 @@
+#include "quantize/blocks/measure.h"
+#include "quantize/blocks/half.h"
+
+// Where a format keeps what its faults and its limits are read from.
+typedef struct {
+    int d, m;           // offsets of the fp16 scales, -1 when there is none
+    int codes, n_codes; // the bytes that hold codes: all fill_least, all fill_most decode to the block's limits
+    uint8_t fill_least, fill_most;
+    int n_levels;
+} shape;
+
+#define AT(name, field) (int)offsetof(fm_block_##name, field)
+static const shape shapes[FM_BLOCK_N] = {
+    [FM_BLOCK_F16] = {0, -1, 0, 0, 0, 0, 0},
+    [FM_BLOCK_BF16] = {-1, -1, 0, 0, 0, 0, 0},
+    [FM_BLOCK_Q8_0] = {AT(q8_0, d), -1, AT(q8_0, qs), 32, 0x81, 0x7f, 255},
+    [FM_BLOCK_Q4_0] = {AT(q4_0, d), -1, AT(q4_0, qs), 16, 0x00, 0xff, 16},
+    [FM_BLOCK_Q4_1] = {AT(q4_1, d), AT(q4_1, m), AT(q4_1, qs), 16, 0x00, 0xff, 16},
+    [FM_BLOCK_Q5_0] = {AT(q5_0, d), -1, AT(q5_0, qh), 20, 0x00, 0xff, 32},
+    [FM_BLOCK_Q5_1] = {AT(q5_1, d), AT(q5_1, m), AT(q5_1, qh), 20, 0x00, 0xff, 32},
+    [FM_BLOCK_Q2_K] = {AT(q2_k, d), AT(q2_k, dmin), AT(q2_k, qs), 64, 0x00, 0xff, 4},
+    [FM_BLOCK_Q3_K] = {AT(q3_k, d), -1, AT(q3_k, hmask), 96, 0x00, 0xff, 8},
+    [FM_BLOCK_Q4_K] = {AT(q4_k, d), AT(q4_k, dmin), AT(q4_k, qs), 128, 0x00, 0xff, 16},
+    [FM_BLOCK_Q5_K] = {AT(q5_k, d), AT(q5_k, dmin), AT(q5_k, qh), 160, 0x00, 0xff, 32},
+    [FM_BLOCK_Q6_K] = {AT(q6_k, d), -1, AT(q6_k, ql), 192, 0x00, 0xff, 64},
+    [FM_BLOCK_IQ4_NL] = {AT(iq4_nl, d), -1, AT(iq4_nl, qs), 16, 0x00, 0xff, 16},
+    [FM_BLOCK_IQ4_XS] = {AT(iq4_xs, d), -1, AT(iq4_xs, qs), 128, 0x00, 0xff, 16},
+    [FM_BLOCK_MXFP4] = {-1, -1, AT(mxfp4, qs), 16, 0xff, 0x77, 16},
+    [FM_BLOCK_NVFP4] = {-1, -1, AT(nvfp4, qs), 32, 0xff, 0x77, 16},
+};
+
+static uint32_t largest_bits(size_t n, const float *x)
+{
+    uint32_t most = 0;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t a = bits_of(x[i]) & 0x7fffffff;
+        most = a > most ? a : most;
+    }
+    return most;
+}
+
+// Does the stored scale fail to hold what the block's values need? Infinite or NaN in the exact formats; held at the
+// greatest finite value in the searched ones and in nvfp4.
+static bool scale_overflows(const fm_block_format *f, const float *x, const uint8_t *block)
+{
+    const shape *s = &shapes[f->type];
+    uint16_t limit = f->exact ? 0x7c00 : 0x7bff;
+    if (s->d >= 0 && (read_u16(block + s->d) & 0x7fff) >= limit)
+        return true;
+    if (s->m >= 0 && (read_u16(block + s->m) & 0x7fff) >= limit)
+        return true;
+    if (f->type == FM_BLOCK_BF16)
+        return (read_u16(block) & 0x7fff) >= 0x7f80;
+    if (f->type == FM_BLOCK_NVFP4)
+        for (int g = 0; g < 4; g++) // 464 * 6: half a step past the largest scale times the largest code
+            if (block[g] >= 0x7e && largest_bits(16, x + 16 * g) > bits_of(2784.0f))
+                return true;
+    return false;
+}
+
+static void count_non_finite(size_t n, const float *x, fm_block_faults *faults)
+{
+    for (size_t i = 0; i < n; i++)
+        if ((bits_of(x[i]) & 0x7fffffff) >= 0x7f800000) {
+            if (!faults->n_non_finite++)
+                faults->first_non_finite = faults->n_elems + i;
+        }
+}
+
+void fm_block_find_faults(const fm_block_format *f, size_t n_blocks, const float *x, const uint8_t *blocks,
+                          fm_block_faults *faults)
+{
+    size_t n = n_blocks * f->block_elems;
+    // A scale of fp16 times the codes passes 2^15 only when a value does; no other block needs a look.
+    uint32_t most = largest_bits(n, x);
+    if (most >= bits_of(2048.0f)) {
+        if (most >= 0x7f800000)
+            count_non_finite(n, x, faults);
+        for (size_t b = 0; b < n_blocks; b++) {
+            const float *xb = x + b * f->block_elems;
+            if (largest_bits(f->block_elems, xb) < 0x7f800000 && scale_overflows(f, xb, blocks + b * f->block_bytes)) {
+                if (!faults->n_overflow++)
+                    faults->first_overflow = faults->n_elems + b * f->block_elems;
+            }
+        }
+    }
+    faults->n_elems += n;
+}
+
+enum { MEASURE_ELEMS = 256 };
+
+void fm_block_measure(const fm_block_format *f, fm_block_decoder *decode, size_t n_blocks, const float *x,
+                      const uint8_t *blocks, fm_block_error *error)
+{
+    const shape *s = &shapes[f->type];
+    size_t step = MEASURE_ELEMS / f->block_elems;
+    for (size_t b = 0; b < n_blocks; b += step, x += MEASURE_ELEMS, blocks += step * f->block_bytes) {
+        size_t m = n_blocks - b < step ? n_blocks - b : step, n = m * f->block_elems;
+        float y[MEASURE_ELEMS], least[MEASURE_ELEMS], most[MEASURE_ELEMS];
+        uint8_t limit[MEASURE_ELEMS * 2];
+        decode(m, blocks, y);
+        if (s->n_levels) {
+            memcpy(limit, blocks, m * f->block_bytes);
+            for (size_t i = 0; i < m; i++)
+                memset(limit + i * f->block_bytes + s->codes, s->fill_least, (size_t)s->n_codes);
+            decode(m, limit, least);
+            for (size_t i = 0; i < m; i++)
+                memset(limit + i * f->block_bytes + s->codes, s->fill_most, (size_t)s->n_codes);
+            decode(m, limit, most);
+        }
+        for (size_t i = 0; i < n; i++) {
+            double v = x[i], e = (double)y[i] - v;
+            error->n_elems++;
+            error->n_zeroed += v != 0 && y[i] == 0;
+            if (s->n_levels) {
+                double lo = least[i] < most[i] ? least[i] : most[i], hi = least[i] < most[i] ? most[i] : least[i];
+                double half_step = (hi - lo) / (2 * (s->n_levels - 1));
+                error->n_clipped += v < lo - half_step || v > hi + half_step;
+            }
+            if (!(e - e == 0)) { // infinite or NaN on either side
+                error->n_unmeasured++;
+                continue;
+            }
+            double a = v < 0 ? -v : v, ae = e < 0 ? -e : e;
+            error->sum_sq += v * v;
+            error->sum_sq_err += e * e;
+            error->max_abs = a > error->max_abs ? a : error->max_abs;
+            error->max_abs_err = ae > error->max_abs_err ? ae : error->max_abs_err;
+        }
+    }
+}
+
+void fm_block_faults_merge(fm_block_faults *sum, const fm_block_faults *more)
+{
+    if (!sum->n_non_finite && more->n_non_finite)
+        sum->first_non_finite = sum->n_elems + more->first_non_finite;
+    if (!sum->n_overflow && more->n_overflow)
+        sum->first_overflow = sum->n_elems + more->first_overflow;
+    sum->n_non_finite += more->n_non_finite;
+    sum->n_overflow += more->n_overflow;
+    sum->n_elems += more->n_elems;
+}
+
+void fm_block_error_merge(fm_block_error *sum, const fm_block_error *more)
+{
+    sum->n_elems += more->n_elems;
+    sum->n_unmeasured += more->n_unmeasured;
+    sum->sum_sq += more->sum_sq;
+    sum->sum_sq_err += more->sum_sq_err;
+    sum->max_abs_err = more->max_abs_err > sum->max_abs_err ? more->max_abs_err : sum->max_abs_err;
+    sum->max_abs = more->max_abs > sum->max_abs ? more->max_abs : sum->max_abs;
+    sum->n_zeroed += more->n_zeroed;
+    sum->n_clipped += more->n_clipped;
+}
