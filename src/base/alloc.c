@@ -75,7 +75,7 @@ void *fm_grow(void *items, size_t *capacity, size_t count, size_t size)
     return grown;
 }
 
-fm_status fm_fail_memory(fm_err *err, const char *what)
+fm_status(fm_fail_memory)(fm_err *err, const char *what)
 {
     return fm_fail(err, FM_ERR_NO_MEMORY, "out of memory (%s)", what);
 }

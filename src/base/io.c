@@ -101,7 +101,7 @@ const char *fm_io_words(int number)
     return words ? words : "unknown error";
 }
 
-fm_status fm_fail_path(fm_err *err, const char *path, const char *doing, int number)
+fm_status(fm_fail_path)(fm_err *err, const char *path, const char *doing, int number)
 {
     switch (number) {
     case ENOENT:

@@ -33,7 +33,7 @@ static fm_status vfail(fm_err *err, fm_status code, uint64_t offset, uint32_t li
     return code;
 }
 
-fm_status fm_fail(fm_err *err, fm_status code, const char *format, ...)
+fm_status(fm_fail)(fm_err *err, fm_status code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -42,7 +42,7 @@ fm_status fm_fail(fm_err *err, fm_status code, const char *format, ...)
     return code;
 }
 
-fm_status fm_fail_at(fm_err *err, fm_status code, uint64_t offset, uint32_t line, const char *format, ...)
+fm_status(fm_fail_at)(fm_err *err, fm_status code, uint64_t offset, uint32_t line, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -51,7 +51,7 @@ fm_status fm_fail_at(fm_err *err, fm_status code, uint64_t offset, uint32_t line
     return code;
 }
 
-fm_status fm_err_prefix(fm_err *err, const char *format, ...)
+fm_status(fm_err_prefix)(fm_err *err, const char *format, ...)
 {
     if (!err)
         return FM_ERR_INTERNAL;
