@@ -96,13 +96,13 @@ static uint32_t encode_e8m0(const fm_number_format *f, double x, fm_rounding rou
                             fm_event *event)
 {
     uint64_t magnitude = bits_of(x) & INT64_MAX;
-    if (!(x > 0)) {
-        *event = x == x ? FM_EVENT_OVERFLOWED : FM_EVENT_NAN;
-        return f->nan_code;
-    }
     if (magnitude == UINT64_C(0x7ff) << 52) {
         *event = FM_EVENT_INFINITE;
-        return saturate ? f->max_code : f->nan_code;
+        return saturate && x > 0 ? f->max_code : f->nan_code;
+    }
+    if (!(x > 0)) {
+        *event = FM_EVENT_OVERFLOWED;
+        return f->nan_code;
     }
     if (rounding == FM_ROUND_NEAREST_EVEN)
         rounding = FM_ROUND_NEAREST_AWAY; // half way between two powers has no even neighbour worth the name

@@ -16,7 +16,7 @@
 #include "number/inline.h"
 #include "number/kernels.h"
 
-enum { CHUNK = 1 << 14, STRIDE = 1021, DEFINITION_EVERY = 16, MAX_THREADS = 64 };
+enum { CHUNK = 1 << 14, STRIDE = 1021, DEFINITION_EVERY = 64, MAX_THREADS = 64 };
 
 static const struct variant {
     fm_number type;
@@ -192,11 +192,11 @@ typedef struct {
     // scratch
     float x[CHUNK];
     uint32_t want[CHUNK];
-    union {
+    union codes {
         uint32_t words[CHUNK];
         uint16_t halves[CHUNK];
         uint8_t bytes[CHUNK];
-    } got;
+    } got, narrow; // `narrow` is `want` in the format's own width
 } worker;
 
 static uint32_t got_at(const worker *w, const fm_number_format *f, size_t i)
@@ -238,9 +238,17 @@ static void compare(worker *w, const struct variant *v, size_t n, size_t definit
 {
     const fm_number_format *f = fm_number_info(v->type);
     const fm_encoding how = {.rounding = v->rounding, .saturate = v->saturate};
+    for (size_t i = 0; i < n; i++) {
+        if (f->storage_bytes == 4)
+            w->narrow.words[i] = w->want[i];
+        else if (f->storage_bytes == 2)
+            w->narrow.halves[i] = (uint16_t)w->want[i];
+        else
+            w->narrow.bytes[i] = (uint8_t)w->want[i];
+    }
     for (fm_cpu_level level = FM_CPU_SCALAR; level <= FM_CPU_AVX512; level++) {
         const fm_number_kernels *k = fm_number_kernels_at(level);
-        if (!k || !run_row(w, k, v, n))
+        if (!k || !run_row(w, k, v, n) || !memcmp(&w->got, &w->narrow, n * f->storage_bytes))
             continue;
         for (size_t i = 0; i < n; i++)
             if (got_at(w, f, i) != w->want[i])
