@@ -1,0 +1,212 @@
+// Included once by each kernels_SET.c, which defines ROW (the table's name) and NAME, and is compiled for its set alone.
+#include <string.h>
+#include "quantize/kernels.h"
+
+static const float magic = 12582912.0f; // 1.5 * 2^23: adding it leaves no room for a fraction
+
+static inline uint32_t bits_of(float f)
+{
+    uint32_t u;
+    memcpy(&u, &f, 4);
+    return u;
+}
+static inline float float_of(uint32_t u)
+{
+    float f;
+    memcpy(&f, &u, 4);
+    return f;
+}
+
+// rint(x/scale) kept within the codes, zero point taken off. NaN goes to the lowest code.
+static inline float steps(float x, float scale, float low, float high)
+{
+    float v = x / scale;
+    v = v > low ? v : low;
+    v = v < high ? v : high;
+    return (v + magic) - magic;
+}
+
+// The value of the float grid nearest to v, ties to the even code, saturating. The spacing near v is 2^(e - fraction):
+// adding 2^(e - fraction + 23) rounds to it.
+static inline float on_grid(const fm_grid_desc *g, float v)
+{
+    uint32_t sign = bits_of(v) & 0x80000000u;
+    float a = float_of(bits_of(v) & 0x7fffffffu);
+    a = a < g->max ? a : g->max;
+    uint32_t e = bits_of(a) & 0x7f800000u, least = (uint32_t)(g->exponent_min + 127) << 23;
+    e = e > least ? e : least;
+    float c = float_of(e + ((uint32_t)(23 - g->fraction_bits) << 23));
+    a = (a + c) - c;
+    return float_of(bits_of(a) | sign);
+}
+
+static inline uint8_t code_on_grid(const fm_grid_desc *g, float v)
+{
+    float r = on_grid(g, v);
+    uint32_t sign = bits_of(r) >> 31, u = bits_of(r) & 0x7fffffffu;
+    float subnormal_unit = float_of((uint32_t)(127 + g->fraction_bits - g->exponent_min) << 23);
+    uint32_t subnormal = (uint32_t)(int32_t)(float_of(u) * subnormal_unit);
+    uint32_t normal = (u >> (23 - g->fraction_bits)) - ((uint32_t)(126 + g->exponent_min) << g->fraction_bits);
+    uint32_t least = (uint32_t)(g->exponent_min + 127) << 23;
+    return (uint8_t)((u < least ? subnormal : normal) | sign << (g->bits - 1));
+}
+
+static void extremes(size_t n, const float *x, int32_t *low, int32_t *high)
+{
+    int32_t lo = *low, hi = *high;
+    for (size_t i = 0; i < n; i++) {
+        int32_t b;
+        memcpy(&b, x + i, 4);
+        int32_t k = fm_key_of_bits(b);
+        lo = k < lo ? k : lo;
+        hi = k > hi ? k : hi;
+    }
+    *low = lo;
+    *high = hi;
+}
+
+static void encode_int(const fm_grid_desc *g, size_t n, const float *x, float scale, int32_t zero, uint8_t *codes)
+{
+    float low = (float)(g->low - zero), high = (float)(g->high - zero);
+    for (size_t i = 0; i < n; i++)
+        codes[i] = (uint8_t)((int32_t)steps(x[i], scale, low, high) + zero);
+}
+
+static void encode_float(const fm_grid_desc *g, size_t n, const float *x, float scale, uint8_t *codes)
+{
+    const fm_grid_desc local = *g; // codes might alias *g
+    for (size_t i = 0; i < n; i++)
+        codes[i] = code_on_grid(&local, x[i] / scale);
+}
+
+static void encode_table(const fm_grid_desc *g, size_t n, const float *x, float scale, uint8_t *codes)
+{
+    if (g->n_cuts == 15) {
+        float cut[15];
+        memcpy(cut, g->cut, sizeof cut);
+        for (size_t i = 0; i < n; i++) {
+            float v = x[i] / scale;
+            int rank = 0;
+            for (int k = 0; k < 15; k++)
+                rank += v > cut[k];
+            codes[i] = (uint8_t)rank;
+        }
+        for (size_t i = 0; i < n; i++)
+            codes[i] = g->rank_code[codes[i]];
+        return;
+    }
+    for (size_t i = 0; i < n; i++) {
+        float v = x[i] / scale;
+        unsigned below = 0, above = g->n_cuts; // cuts[0..below) < v, cuts[above..) >= v
+        while (below < above) {
+            unsigned middle = (below + above) / 2;
+            if (v > g->cut[middle])
+                below = middle + 1;
+            else
+                above = middle;
+        }
+        codes[i] = g->rank_code[below];
+    }
+}
+
+static void encode_int_columns(const fm_grid_desc *g, size_t n, const float *x, const float *scale, const int32_t *zero,
+                               uint8_t *codes)
+{
+    int32_t low = g->low, high = g->high;
+    for (size_t i = 0; i < n; i++)
+        codes[i] = (uint8_t)((int32_t)steps(x[i], scale[i], (float)(low - zero[i]), (float)(high - zero[i])) + zero[i]);
+}
+
+static void encode_float_columns(const fm_grid_desc *g, size_t n, const float *x, const float *scale, uint8_t *codes)
+{
+    const fm_grid_desc local = *g;
+    for (size_t i = 0; i < n; i++)
+        codes[i] = code_on_grid(&local, x[i] / scale[i]);
+}
+
+static double lanes_total(const double *a)
+{
+    return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
+}
+
+static double error_int(const fm_grid_desc *g, size_t n, const float *x, const float *weights, float scale,
+                        int32_t zero)
+{
+    double lane[FM_QUANTIZE_LANES] = {0};
+    float low = (float)(g->low - zero), high = (float)(g->high - zero);
+    size_t i = 0;
+    if (weights) {
+        for (; i < n; i++) {
+            double e = x[i] - steps(x[i], scale, low, high) * scale;
+            lane[i % 8] += e * e * weights[i];
+        }
+        return lanes_total(lane);
+    }
+    for (; i + 8 <= n; i += 8)
+        for (int l = 0; l < 8; l++) {
+            double e = x[i + l] - steps(x[i + l], scale, low, high) * scale;
+            lane[l] += e * e;
+        }
+    for (; i < n; i++) {
+        double e = x[i] - steps(x[i], scale, low, high) * scale;
+        lane[i % 8] += e * e;
+    }
+    return lanes_total(lane);
+}
+
+static double error_float(const fm_grid_desc *g, size_t n, const float *x, const float *weights, float scale)
+{
+    const fm_grid_desc local = *g;
+    double lane[FM_QUANTIZE_LANES] = {0};
+    size_t i = 0;
+    if (weights) {
+        for (; i < n; i++) {
+            double e = x[i] - on_grid(&local, x[i] / scale) * scale;
+            lane[i % 8] += e * e * weights[i];
+        }
+        return lanes_total(lane);
+    }
+    for (; i + 8 <= n; i += 8)
+        for (int l = 0; l < 8; l++) {
+            double e = x[i + l] - on_grid(&local, x[i + l] / scale) * scale;
+            lane[l] += e * e;
+        }
+    for (; i < n; i++) {
+        double e = x[i] - on_grid(&local, x[i] / scale) * scale;
+        lane[i % 8] += e * e;
+    }
+    return lanes_total(lane);
+}
+
+static void error_int_columns(const fm_grid_desc *g, size_t n, const float *x, const float *scale, const int32_t *zero,
+                              double *sum)
+{
+    int32_t low = g->low, high = g->high;
+    for (size_t i = 0; i < n; i++) {
+        double e = x[i] - steps(x[i], scale[i], (float)(low - zero[i]), (float)(high - zero[i])) * scale[i];
+        sum[i] += e * e;
+    }
+}
+
+static void error_float_columns(const fm_grid_desc *g, size_t n, const float *x, const float *scale, double *sum)
+{
+    const fm_grid_desc local = *g;
+    for (size_t i = 0; i < n; i++) {
+        double e = x[i] - on_grid(&local, x[i] / scale[i]) * scale[i];
+        sum[i] += e * e;
+    }
+}
+
+static void decode_int(const fm_grid_desc *g, size_t n, const uint8_t *codes, float scale, int32_t zero, float *out)
+{
+    if (g->is_signed)
+        for (size_t i = 0; i < n; i++)
+            out[i] = (float)(int8_t)codes[i] * scale;
+    else
+        for (size_t i = 0; i < n; i++)
+            out[i] = (float)((int32_t)codes[i] - zero) * scale;
+}
+
+const fm_quantize_kernels ROW = {NAME,         extremes,           encode_int,           encode_float,
+                                 encode_table, encode_int_columns, encode_float_columns, error_int,
+                                 error_float,  error_int_columns,  error_float_columns,  decode_int};

@@ -1,0 +1,13 @@
+// From a range to the scale as it is stored. Private.
+#ifndef FM_QUANTIZE_SCALE_H
+#define FM_QUANTIZE_SCALE_H
+#include "floodmark/calibrate.h"
+#include "quantize/grid.h"
+
+// The scale and zero point for a group whose values lie in [lo, hi].
+fm_group_scale fm_scale_of_range(const fm_scheme *s, const fm_grid_desc *g, float lo, float hi, float global);
+
+// How many candidates a search looks at (1: none), and the i-th.
+int fm_scale_candidates(const fm_scheme *s);
+fm_group_scale fm_scale_candidate(const fm_scheme *s, const fm_grid_desc *g, float lo, float hi, float global, int i);
+#endif
