@@ -4,13 +4,14 @@
 // boundaries.
 //
 //   number_exhaustive            every 1021st pattern, and both sides of every boundary of every format
-//   number_exhaustive --all      all 2^32 patterns
-//   number_exhaustive --threads N
+//   number_exhaustive --all      all 2^32 patterns; also when the environment has FLOODMARK_EXHAUSTIVE=1
+//   number_exhaustive --threads N   (default: as many as there are processors)
 #include <math.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "floodmark/convert.h"
 #include "number/inline.h"
@@ -351,8 +352,10 @@ static void say_rows(void)
 
 int main(int argc, char **argv)
 {
-    bool all = false;
-    unsigned n_threads = 1;
+    const char *asked = getenv("FLOODMARK_EXHAUSTIVE");
+    bool all = asked && !strcmp(asked, "1");
+    long n_processors = sysconf(_SC_NPROCESSORS_ONLN);
+    unsigned n_threads = n_processors < 1 ? 1 : n_processors > MAX_THREADS ? MAX_THREADS : (unsigned)n_processors;
     for (int i = 1; i < argc; i++) {
         if (!strcmp(argv[i], "--all")) {
             all = true;

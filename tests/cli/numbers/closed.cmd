@@ -1,0 +1,3 @@
+# A full or closed standard output is a failure, not a silence.
+floodmark numbers >/dev/full
+echo $?

@@ -1,0 +1,1 @@
+floodmark numbers --saturate -r rz 70000 -inf

@@ -1,0 +1,1 @@
+floodmark numbers --json --type int4 --type e4m3

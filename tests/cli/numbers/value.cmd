@@ -1,0 +1,1 @@
+floodmark numbers 70000
