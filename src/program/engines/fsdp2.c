@@ -1,0 +1,654 @@
+// Engine `fsdp2`: torch.distributed.fsdp.fully_shard, with its defaults, HSDP, explicit prefetch and CPU offload.
+// Source: torch 2.13, torch/distributed/fsdp/_fully_shard/{_fsdp_state,_fsdp_param_group,_fsdp_param,_fsdp_collectives}.py; the order of every
+// allocation and free below is theirs. Checked against ../shared/oracle/steps (traces 1, 2, 3 and 5).
+#include "program/step.h"
+#include "program/ops.h"
+#include <stdio.h>
+#include <string.h>
+
+typedef enum { IDLE, IN_FORWARD, PRE_BACKWARD, POST_BACKWARD } training_state;
+
+// One call of fully_shard: parameters that are gathered and reduced together. A group of modules (accelerate's [norm, head]) is one unit.
+typedef struct {
+    uint32_t *params, n_params;      // indices, in module order
+    uint32_t n_modules, n_to_run;    // of a group: how many have still to run in this forward
+    uint64_t to_run;                 // bit per module of the group
+    training_state state;
+    bool unsharded, reshard_after_forward, gathering;
+    fm_tensor *gathered;             // all-gather output before the copy-out
+    fm_tensor *all_reduce_input;     // HSDP: kept until the group's next reduce or the end of backward
+    fm_tensor **accumulated;         // [n_params] unsharded gradients in the reduce type, between microbatches
+    uint32_t *forward_index, n_forward_index; // where it stands in the order of forwards (a stack)
+    uint32_t layer;                  // of a block, else FM_NO_LAYER
+    uint32_t module;                 // its path
+} unit;
+
+typedef struct {
+    unit *units;                     // [1..n_units]; in the order of all_states: the root first
+    uint32_t n_units, root;
+    fm_tensor *gather_state;         // the previous unit's buffer, kept until the next copy-out has run
+    fm_tensor *reduce_state;         // reduce-scatter input of the unit before
+    uint32_t *order;                 // units in the order their forwards ended
+    uint32_t n_order, cap_order;
+    fm_elem param_elem, reduce_elem; // of the policy
+    bool casts;                      // the policy's param_dtype differs from the stored one
+    bool callback_queued, reduce, reshard_after_backward;
+} fsdp;
+
+static fsdp *state_of(fm_run *run) { return run->engine_state; }
+static uint64_t shards(const fm_run *run) { return (uint64_t)run->recipe->shard; }
+static bool offloads(const fm_run *run) { return run->recipe->offload & FM_OFFLOAD_PARAMS; }
+
+// Elements of a parameter's shard on rank 0: rows are dealt in equal chunks, the first ranks' full ones. Source: _chunk_with_empty.
+static uint64_t shard_elems(const fm_run *run, const fm_parameter *p)
+{
+    uint64_t rows = p->n_dims ? (uint64_t)p->shape[0] : 1, w = shards(run);
+    return rows ? (rows + w - 1) / w * (p->n_elems / rows) : 0;
+}
+
+static fm_tensor *flat(fm_run *run, fm_role role, fm_stream stream, uint64_t n, fm_elem elem, const char *op)
+{
+    uint8_t before = run->tape.stream;
+    run->tape.stream = (uint8_t)stream;
+    fm_tensor *x = fm_tensor_on(&run->tape, FM_TIER_DEVICE, role, n, elem, op);
+    run->tape.stream = before;
+    return x;
+}
+
+// --- gathering
+
+static uint64_t unit_shard_elems(fm_run *run, const unit *u)
+{
+    uint64_t n = 0;
+    for (uint32_t i = 0; i < u->n_params; i++)
+        n += shard_elems(run, &run->parameters[u->params[i]]);
+    return n;
+}
+
+static fm_elem gathered_elem(fm_run *run, const unit *u)
+{
+    return state_of(run)->casts ? state_of(run)->param_elem : (fm_elem)run->parameters[u->params[0]].elem;
+}
+
+// A parameter's all-gather input when it must be brought to the device, or cast, on its own: a copy, then a cast, the copy dying. NULL: the shard itself.
+static fm_tensor *own_input(fm_run *run, uint32_t index, fm_stream stream)
+{
+    const fm_parameter *p = &run->parameters[index];
+    uint64_t n = shard_elems(run, p);
+    fm_tensor *x = offloads(run) ? flat(run, FM_ROLE_GATHER_INPUT, stream, n, (fm_elem)p->elem, "_to_copy") : NULL;
+    if (state_of(run)->casts && p->elem != state_of(run)->param_elem) {
+        fm_tensor *cast = flat(run, FM_ROLE_GATHER_INPUT, stream, n, state_of(run)->param_elem, "_to_copy");
+        fm_tensor_release(&run->tape, x);
+        x = cast;
+    }
+    return x;
+}
+
+// unshard(): the all-gather, on its own stream. With a cast and no offload all shards are cast into one flat tensor first.
+static void unshard(fm_run *run, unit *u)
+{
+    fm_tape *t = &run->tape;
+    if (u->gathering || u->unsharded || !u->n_params)
+        return;
+    u->gathering = true;
+    if (shards(run) == 1)
+        return;
+    uint32_t module = t->module;
+    t->module = u->module;
+    uint64_t n = unit_shard_elems(run, u);
+    fm_elem elem = gathered_elem(run, u);
+    fm_tensor *cast = NULL, **own = NULL;
+    if (offloads(run)) {
+        own = fm_tape_alloc(t, u->n_params * sizeof *own);
+        for (uint32_t i = 0; i < u->n_params; i++)
+            own[i] = own_input(run, u->params[i], FM_STREAM_GATHER);
+    } else if (state_of(run)->casts) {
+        cast = flat(run, FM_ROLE_GATHER_INPUT, FM_STREAM_GATHER, n, elem, "empty");
+    }
+    u->gathered = flat(run, FM_ROLE_GATHER_BUFFER, FM_STREAM_GATHER, n * shards(run), elem, "empty");
+    fm_tensor_release(t, cast);
+    for (uint32_t i = 0; own && i < u->n_params; i++)
+        fm_tensor_release(t, own[i]);
+    t->module = module;
+}
+
+static void grow_unsharded(fm_run *run, const unit *u, uint32_t i)
+{
+    fm_parameter *p = &run->parameters[u->params[i]];
+    uint64_t n = shard_elems(run, p) * shards(run);
+    run->tape.module = p->module;
+    fm_storage_resize(&run->tape, p->used->storage, n * fm_elem_bytes((fm_elem)p->used->elem), "empty");
+}
+
+// wait_for_unshard(): each parameter's whole storage is allocated and filled. In forward the buffer is kept for the next unit to free after
+// its own copy-out (the code's local name keeps the previous one through this one); in backward it dies here.
+static void wait_for_unshard(fm_run *run, unit *u)
+{
+    fsdp *f = state_of(run);
+    fm_tape *t = &run->tape;
+    if (!u->gathering)
+        return;
+    fm_tensor *previous = NULL;
+    if (u->state == IN_FORWARD) {
+        previous = f->gather_state;
+        f->gather_state = NULL;
+    }
+    uint32_t module = t->module;
+    if (shards(run) == 1) { // no gather: each shard is copied, through a cast that lives until the next one's is made
+        fm_tensor *input = NULL;
+        for (uint32_t i = 0; i < u->n_params; i++) {
+            fm_tensor *next = own_input(run, u->params[i], FM_STREAM_MAIN);
+            fm_tensor_release(t, input);
+            input = next;
+            grow_unsharded(run, u, i);
+        }
+        fm_tensor_release(t, input);
+    } else {
+        for (uint32_t i = 0; i < u->n_params; i++)
+            grow_unsharded(run, u, i);
+    }
+    t->module = module;
+    u->unsharded = true;
+    if (u->state == IN_FORWARD && shards(run) > 1)
+        f->gather_state = u->gathered;
+    else
+        fm_tensor_release(t, u->gathered);
+    u->gathered = NULL;
+    u->gathering = false;
+    fm_tensor_release(t, previous);
+}
+
+static void to_sharded(fm_run *run, unit *u)
+{
+    if (!u->unsharded)
+        return;
+    for (uint32_t i = 0; i < u->n_params; i++)
+        fm_storage_resize(&run->tape, run->parameters[u->params[i]].used->storage, 0, "");
+    u->unsharded = false;
+}
+
+// --- reducing
+
+static void add_or_set_gradient(fm_run *run, fm_parameter *p, fm_tensor *reduced)
+{
+    fm_tape *t = &run->tape;
+    if (!offloads(run)) {
+        if (!p->original->grad)
+            p->original->grad = fm_tensor_alias(t, reduced); // a view of the unit's one flat gradient; a second one is added in place
+        return;
+    }
+    fm_tensor *host = fm_tensor_on(t, FM_TIER_HOST, FM_ROLE_GRADIENT, shard_elems(run, p), (fm_elem)p->elem, "_to_copy");
+    if (p->original->grad)
+        fm_tensor_release(t, host); // added in place
+    else
+        p->original->grad = host;
+}
+
+static fm_tensor *take_gradient(fm_run *run, unit *u, uint32_t i)
+{
+    fm_tensor *grad = u->accumulated[i];
+    u->accumulated[i] = NULL;
+    if (!grad) {
+        fm_tensor *used = run->parameters[u->params[i]].used;
+        grad = used->grad;
+        used->grad = NULL;
+    }
+    if (grad)
+        fm_storage_role(&run->tape, grad->storage, FM_ROLE_UNSHARDED_GRADIENT);
+    return grad;
+}
+
+// foreach_reduce(): padded gradients side by side in the reduce type; the gradients die, all but the last, which a loop variable
+// keeps to the end (when there is more than one shard); the shard of the sum; its cast to the stored type where they differ.
+static void reduce_gradients(fm_run *run, unit *u, fm_tensor **grads, uint32_t n)
+{
+    fsdp *f = state_of(run);
+    fm_tape *t = &run->tape;
+    uint64_t elems = 0, last = 0;
+    for (uint32_t i = 0; i < u->n_params; i++)
+        if (grads[i]) {
+            elems += shard_elems(run, &run->parameters[u->params[i]]);
+            last = i;
+        }
+    if (!n)
+        return;
+    fm_elem grad_elem = (fm_elem)grads[last]->elem, stored = (fm_elem)run->parameters[u->params[last]].elem;
+    fm_elem reduce = run->recipe->how == FM_HOW_POLICY ? f->reduce_elem : grad_elem;
+    fm_tensor *input = flat(run, FM_ROLE_REDUCE_INPUT, FM_STREAM_MAIN, elems * shards(run), reduce, "empty");
+    bool *had = fm_tape_alloc(t, u->n_params * sizeof *had);
+    for (uint32_t i = 0; i < u->n_params; i++) {
+        had[i] = grads[i] != NULL;
+        if (grads[i] && (i != last || shards(run) == 1)) {
+            fm_tensor_release(t, grads[i]);
+            grads[i] = NULL;
+        }
+    }
+    bool same = reduce == stored;
+    fm_tensor *output = flat(run, same && !offloads(run) ? FM_ROLE_GRADIENT : FM_ROLE_REDUCE_OUTPUT, FM_STREAM_REDUCE, elems, reduce, "empty");
+    if (run->recipe->replicate > 1) {
+        u->all_reduce_input = output;
+        fm_tensor_retain(output);
+    }
+    if (!same) {
+        fm_tensor *cast = flat(run, offloads(run) ? FM_ROLE_REDUCE_OUTPUT : FM_ROLE_GRADIENT, FM_STREAM_REDUCE, elems, stored, "_to_copy");
+        fm_tensor_release(t, output);
+        output = cast;
+    }
+    for (uint32_t i = 0; i < u->n_params; i++)
+        if (had[i])
+            add_or_set_gradient(run, &run->parameters[u->params[i]], output);
+    fm_tensor_release(t, output);
+    fm_tensor_release(t, grads[last]);
+    f->reduce_state = input;
+}
+
+// Without reduction: whole gradients stay, in the reduce type; later ones are added in place.
+static void keep_unsharded(fm_run *run, unit *u)
+{
+    fsdp *f = state_of(run);
+    fm_tape *t = &run->tape;
+    if (f->reshard_after_backward)
+        to_sharded(run, u);
+    for (uint32_t i = 0; i < u->n_params; i++) {
+        fm_tensor *used = run->parameters[u->params[i]].used, *grad = used->grad;
+        if (!grad)
+            continue;
+        fm_storage_role(t, grad->storage, FM_ROLE_UNSHARDED_GRADIENT);
+        if (run->recipe->how != FM_HOW_POLICY || grad->elem == f->reduce_elem)
+            continue;
+        used->grad = NULL;
+        u->accumulated[i] = flat(run, FM_ROLE_UNSHARDED_GRADIENT, FM_STREAM_MAIN, (uint64_t)fm_tensor_numel(grad), f->reduce_elem, "_to_copy");
+        fm_tensor_release(t, grad);
+    }
+}
+
+static void post_backward(fm_run *run, unit *u)
+{
+    fsdp *f = state_of(run);
+    fm_tape *t = &run->tape;
+    uint32_t module = t->module;
+    t->module = u->module;
+    u->state = POST_BACKWARD;
+    for (uint32_t i = 0; i < u->n_params; i++) {
+        fm_tensor *used = run->parameters[u->params[i]].used;
+        if (u->accumulated[i] && used->grad) { // accumulate_unsharded_grad_if_needed: in place
+            fm_tensor *grad = used->grad;
+            used->grad = NULL;
+            fm_tensor_release(t, grad);
+        }
+    }
+    if (!f->reduce) {
+        keep_unsharded(run, u);
+        t->module = module;
+        return;
+    }
+    fm_tensor **grads = fm_tape_alloc(t, (u->n_params + 1) * sizeof *grads);
+    uint32_t n = 0;
+    for (uint32_t i = 0; i < u->n_params; i++)
+        n += (grads[i] = take_gradient(run, u, i)) != NULL;
+    if (f->reshard_after_backward)
+        to_sharded(run, u);
+    fm_tensor *oldest = f->reduce_state;
+    f->reduce_state = NULL;
+    fm_tensor_release(t, oldest);
+    fm_tensor *kept = n ? u->all_reduce_input : NULL;
+    if (kept)
+        u->all_reduce_input = NULL;
+    fm_tensor_release(t, kept);
+    reduce_gradients(run, u, grads, n);
+    t->module = module;
+}
+
+// --- hooks
+
+static void record_post_forward(fm_run *run, unit *u, uint32_t id)
+{
+    fsdp *f = state_of(run);
+    if (f->n_order == f->cap_order) {
+        uint32_t bigger = f->cap_order ? 2 * f->cap_order : 64, *order = fm_tape_alloc(&run->tape, bigger * sizeof *order);
+        if (f->n_order)
+            memcpy(order, f->order, f->n_order * sizeof *order);
+        f->order = order;
+        f->cap_order = bigger;
+    }
+    if (u->n_forward_index < 16)
+        u->forward_index[u->n_forward_index++] = f->n_order;
+    f->order[f->n_order++] = id;
+}
+
+static void prefetch_forward(fm_run *run, const unit *u)
+{
+    fsdp *f = state_of(run);
+    if (run->recipe->prefetch <= 0 || u->layer == FM_NO_LAYER)
+        return;
+    for (int64_t k = 1; k <= run->recipe->prefetch; k++)
+        for (uint32_t i = 1; i <= f->n_units; i++)
+            if (f->units[i].layer != FM_NO_LAYER && f->units[i].layer == u->layer + k) {
+                training_state before = f->units[i].state;
+                f->units[i].state = IN_FORWARD;
+                unshard(run, &f->units[i]);
+                f->units[i].state = before;
+            }
+}
+
+static void prefetch_backward(fm_run *run, const unit *u)
+{
+    fsdp *f = state_of(run);
+    for (int64_t k = 1; k <= run->recipe->prefetch && k <= (int64_t)u->layer; k++)
+        for (uint32_t i = 1; i <= f->n_units; i++)
+            if (f->units[i].layer != FM_NO_LAYER && f->units[i].layer + k == u->layer)
+                unshard(run, &f->units[i]);
+}
+
+typedef struct {
+    fm_run *run;
+    uint32_t id;
+} hook_context;
+
+static void pre_backward(fm_tape *t, void *context, fm_tensor *grad)
+{
+    hook_context *c = context;
+    fm_run *run = c->run;
+    fsdp *f = state_of(run);
+    unit *u = &f->units[c->id];
+    (void)grad;
+    f->callback_queued = true;
+    bool explicit_list = run->recipe->prefetch > 0 && u->layer != FM_NO_LAYER && u->layer > 0;
+    uint32_t module = t->module;
+    if (u->n_params && u->state != PRE_BACKWARD) {
+        u->state = PRE_BACKWARD;
+        unshard(run, u);
+        wait_for_unshard(run, u);
+        if (!explicit_list && u->n_forward_index) {
+            uint32_t at = u->forward_index[--u->n_forward_index];
+            if (at > 0)
+                unshard(run, &f->units[f->order[at - 1]]);
+        }
+    }
+    if (explicit_list)
+        prefetch_backward(run, u);
+    t->module = module;
+}
+
+static void register_post_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+{
+    hook_context *c = n->context;
+    (void)t;
+    post_backward(c->run, &state_of(c->run)->units[c->id]);
+    if (grads[0]) {
+        fm_tensor_retain(grads[0]);
+        results[0] = grads[0];
+    }
+}
+static const fm_row post_backward_row = {"RegisterPostBackwardFunctionBackward", register_post_backward};
+
+static hook_context *context_of(fm_run *run, uint32_t id)
+{
+    hook_context *c = fm_tape_alloc(&run->tape, sizeof *c);
+    *c = (hook_context){run, id};
+    return c;
+}
+
+static fm_tensor *cast_input(fm_run *run, fm_tensor *x)
+{
+    fsdp *f = state_of(run);
+    if (run->recipe->how != FM_HOW_POLICY || !x || !fm_elem_is_float((fm_elem)x->elem) || x->elem == f->param_elem)
+        return x;
+    return fm_op_to(&run->tape, x, f->param_elem);
+}
+
+static fm_tensor *pre_forward(fm_run *run, uint32_t id, fm_tensor *input, fm_tensor **kwargs, unsigned n_kwargs)
+{
+    fsdp *f = state_of(run);
+    unit *u = &f->units[id];
+    fm_tape *t = &run->tape;
+    if (u->state == PRE_BACKWARD) { // run again by a checkpoint around the module: backward has gathered it
+        unshard(run, u);
+        wait_for_unshard(run, u);
+        return input;
+    }
+    if (u->n_modules > 1 && u->n_to_run == 0) {
+        u->n_to_run = u->n_modules;
+        u->to_run = (1ull << u->n_modules) - 1;
+    }
+    bool entering = u->state != IN_FORWARD;
+    fm_tensor *x = cast_input(run, input);
+    for (unsigned i = 0; i < n_kwargs; i++) {
+        fm_tensor *cast = cast_input(run, kwargs[i]);
+        if (cast != kwargs[i]) {
+            fm_sink(cast);
+            fm_tensor_release(t, kwargs[i]);
+            kwargs[i] = cast;
+        }
+    }
+    u->state = IN_FORWARD;
+    unshard(run, u);
+    wait_for_unshard(run, u);
+    if (entering && x && x->requires_grad && t->grad_enabled && fm_elem_is_float((fm_elem)x->elem)) {
+        fm_node *n = fm_node_new(t, &post_backward_row, 1, &x);
+        fm_tensor *out = fm_tensor_alias(t, x);
+        if (n) {
+            n->context = context_of(run, id);
+            fm_node_output(t, n, out, 0);
+            fm_node_release(t, n);
+        }
+        fm_tensor_take(t, x);
+        x = fm_float(out);
+    }
+    if (entering)
+        prefetch_forward(run, u);
+    return x;
+}
+
+static fm_tensor *post_forward(fm_run *run, uint32_t id, fm_tensor *output)
+{
+    fsdp *f = state_of(run);
+    unit *u = &f->units[id];
+    if (u->state == PRE_BACKWARD)
+        return output;
+    if (u->n_modules > 1) { // the whole post-forward comes with the last module of the group
+        if (u->n_to_run)
+            u->n_to_run--;
+        else
+            return output;
+        if (u->n_to_run)
+            return output;
+    }
+    if (u->reshard_after_forward)
+        to_sharded(run, u);
+    record_post_forward(run, u, id);
+    u->state = IDLE;
+    if (output && output->requires_grad)
+        fm_tensor_hook(output, pre_backward, context_of(run, id));
+    return output;
+}
+
+static void root_forward_done(fm_run *run)
+{
+    fsdp *f = state_of(run);
+    fm_tensor *last = f->gather_state;
+    f->gather_state = NULL;
+    fm_tensor_release(&run->tape, last);
+}
+
+// _root_post_backward_final_callback: units whose inputs wanted no gradient are reduced here, the root first.
+static void after_backward(fm_run *run)
+{
+    fsdp *f = state_of(run);
+    fm_tape *t = &run->tape;
+    if (!f->callback_queued)
+        return;
+    for (uint32_t i = 1; i <= f->n_units; i++) {
+        unit *u = &f->units[i];
+        u->n_to_run = 0;
+        if (u->n_params && u->state != POST_BACKWARD)
+            post_backward(run, u);
+        u->state = IDLE;
+        fm_tensor *kept = u->all_reduce_input;
+        u->all_reduce_input = NULL;
+        fm_tensor_release(t, kept);
+        if (u->gathering) { // a gather nobody waited for
+            fm_tensor_release(t, u->gathered);
+            u->gathered = NULL;
+            u->gathering = false;
+        }
+        u->n_forward_index = 0;
+    }
+    f->n_order = 0;
+    fm_tensor *last = f->reduce_state;
+    f->reduce_state = NULL;
+    fm_tensor_release(t, last);
+    f->callback_queued = false;
+}
+
+static void before_microbatch(fm_run *run)
+{
+    fsdp *f = state_of(run);
+    bool only_last = run->n_microbatches > 1 && run->recipe->sync != FM_SYNC_EACH;
+    f->reduce = !only_last || run->last_microbatch;
+    f->reshard_after_backward = run->recipe->sync != FM_SYNC_LAST_KEEP || !only_last || run->last_microbatch;
+}
+
+// --- wrapping
+
+static unit *new_unit(fm_run *run, const char *path)
+{
+    fsdp *f = state_of(run);
+    unit *u = &f->units[++f->n_units];
+    u->layer = FM_NO_LAYER;
+    u->n_modules = 1;
+    u->params = fm_tape_alloc(&run->tape, (run->n_parameters + 1) * sizeof *u->params);
+    u->forward_index = fm_tape_alloc(&run->tape, 16 * sizeof *u->forward_index);
+    u->module = fm_tape_path(&run->tape, path);
+    fm_run_unit(run, path, f->n_units);
+    return u;
+}
+
+static bool in_module(const fm_parameter *p, const char *path)
+{
+    size_t n = strlen(path);
+    return !strncmp(p->name, path, n) && (p->name[n] == '.' || n == 0);
+}
+
+// Moves the parameters under `path` that no unit has yet to u.
+static void claim(fm_run *run, unit *u, bool *taken, const char *path)
+{
+    for (uint32_t i = 0; i < run->n_parameters; i++)
+        if (!taken[i] && run->parameters[i].tied_to == UINT32_MAX && in_module(&run->parameters[i], path)) {
+            u->params[u->n_params++] = i;
+            taken[i] = true;
+        }
+}
+
+static const char *module_path(fm_run *run, const fm_parameter *p) { return run->tape.program->modules[p->module]; }
+
+// The modules that wrappings name: the token embedding, the final norm, the head.
+static void find_ends(fm_run *run, const char **embedding, const char **norm, const char **head, bool *tied)
+{
+    *embedding = *norm = *head = NULL;
+    *tied = false;
+    for (uint32_t i = 0; i < run->n_parameters; i++) {
+        const fm_parameter *p = &run->parameters[i];
+        const fm_model_unit *of = fm_model_unit_at(run->model, fm_model_param_at(run->model, p->index)->unit);
+        if (of->kind == FM_UNIT_EMBEDDING && !*embedding)
+            *embedding = module_path(run, p);
+        if (of->kind == FM_UNIT_NORM && !*norm)
+            *norm = module_path(run, p);
+        if (of->kind == FM_UNIT_HEAD) {
+            *head = module_path(run, p);
+            *tied |= p->tied_to != UINT32_MAX;
+        }
+    }
+}
+
+static void assign_units(fm_run *run)
+{
+    fsdp *f = state_of(run);
+    bool *taken = fm_tape_alloc(&run->tape, run->n_parameters + 1);
+    bool reshard = run->recipe->reshard != FM_RESHARD_NO;
+    unit *root = new_unit(run, "");
+    f->root = f->n_units;
+    fm_wrap_kind wrap = run->recipe->wrap;
+    const char *embedding, *norm, *head;
+    bool tied;
+    find_ends(run, &embedding, &norm, &head, &tied);
+    if (wrap == FM_WRAP_SEPARATE || (wrap == FM_WRAP_ACCELERATE && !tied)) {
+        unit *u = new_unit(run, embedding);
+        claim(run, u, taken, embedding);
+        u->reshard_after_forward = reshard;
+    }
+    if (wrap != FM_WRAP_ROOT)
+        for (uint32_t layer = 0; layer < run->n_layers; layer++) {
+            const char *path = NULL;
+            for (uint32_t i = 0; i < run->n_parameters && !path; i++)
+                if (run->parameters[i].layer == layer)
+                    path = fm_model_unit_at(run->model, fm_model_param_at(run->model, run->parameters[i].index)->unit)->name;
+            if (!path)
+                continue;
+            unit *u = new_unit(run, path);
+            claim(run, u, taken, path);
+            u->layer = layer;
+            u->reshard_after_forward = reshard;
+        }
+    if (wrap == FM_WRAP_SEPARATE && !tied) {
+        unit *u = new_unit(run, head);
+        claim(run, u, taken, head);
+        u->reshard_after_forward = reshard;
+    }
+    if (wrap == FM_WRAP_ACCELERATE) { // [norm, head], or tied [norm, embedding, head]: never resharded after forward
+        unit *u = new_unit(run, norm);
+        claim(run, u, taken, norm);
+        u->n_modules = tied ? 3 : 2;
+        if (tied) {
+            claim(run, u, taken, embedding);
+            fm_run_unit(run, embedding, f->n_units);
+        }
+        claim(run, u, taken, head);
+        fm_run_unit(run, head, f->n_units);
+    }
+    claim(run, root, taken, "");
+    root->reshard_after_forward = wrap == FM_WRAP_ROOT && reshard;
+}
+
+static void init(fm_run *run)
+{
+    fm_tape *t = &run->tape;
+    fsdp *f = fm_tape_alloc(t, sizeof *f);
+    run->engine_state = f;
+    f->units = fm_tape_alloc(t, (run->n_layers + 6) * sizeof *f->units);
+    f->param_elem = fm_elem_of(run->recipe->compute);
+    f->reduce_elem = fm_elem_of(run->recipe->reduce);
+    f->casts = run->recipe->how == FM_HOW_POLICY && run->recipe->compute != run->recipe->param;
+    f->reduce = f->reshard_after_backward = true;
+    fm_tier tier = offloads(run) ? FM_TIER_HOST : FM_TIER_DEVICE;
+    for (uint32_t i = 0; i < run->n_parameters; i++) {
+        fm_parameter *p = &run->parameters[i];
+        if (p->tied_to != UINT32_MAX) {
+            p->used = run->parameters[p->tied_to].used;
+            continue;
+        }
+        t->module = p->module;
+        p->original = fm_tensor_on(t, tier, FM_ROLE_PARAMETER, shard_elems(run, p), (fm_elem)p->elem, "new_zeros");
+        p->used = fm_tensor_on(t, FM_TIER_DEVICE, FM_ROLE_GATHERED, 0, f->casts ? f->param_elem : (fm_elem)p->elem, "empty");
+        p->used->n_dims = p->n_dims;
+        memcpy(p->used->shape, p->shape, sizeof p->shape);
+        int64_t step = 1;
+        for (unsigned d = p->n_dims; d-- > 0; step *= p->shape[d])
+            p->used->stride[d] = step;
+        p->used->requires_grad = p->used->is_parameter = true;
+    }
+    t->module = 0;
+    assign_units(run);
+    for (uint32_t i = 1; i <= f->n_units; i++)
+        f->units[i].accumulated = fm_tape_alloc(t, (f->units[i].n_params + 1) * sizeof(fm_tensor *));
+}
+
+const fm_engine fm_engine_fsdp2 = {
+    .name = "fsdp2",
+    .init = init,
+    .before_microbatch = before_microbatch,
+    .pre_forward = pre_forward,
+    .post_forward = post_forward,
+    .root_forward_done = root_forward_done,
+    .after_backward = after_backward,
+};

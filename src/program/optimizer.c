@@ -1,0 +1,82 @@
+// The optimizer's step as torch.optim runs it: foreach, fused, one by one; AdamW, SGD, SGD with momentum.
+// Source: torch/optim/adam.py, adamw.py, sgd.py (2.13), lr a Python number, not capturable.
+#include "program/step.h"
+#include "program/ops_private.h"
+
+// A tensor like p for the optimizer's state or a temporary of its step.
+static fm_tensor *like(fm_run *run, const fm_tensor *p, fm_role role, const char *op)
+{
+    fm_tensor *x = fm_tensor_on(&run->tape, (fm_tier)p->storage->tier, role, (uint64_t)fm_tensor_numel(p), (fm_elem)p->elem, op);
+    return x;
+}
+
+static bool steps(const fm_parameter *p) { return p->original && p->original->grad; }
+
+static void adam_state(fm_run *run, uint32_t i)
+{
+    fm_moments *m = &run->moments[i];
+    const fm_tensor *p = run->parameters[i].original;
+    if (m->first)
+        return;
+    // The fused kernel reads its counter on the device; the others keep it on the host.
+    fm_tier tier = run->recipe->step == FM_STEP_FUSED ? (fm_tier)p->storage->tier : FM_TIER_HOST;
+    m->step = fm_tensor_on(&run->tape, tier, FM_ROLE_OPTIMIZER, 1, FM_ELEM_F32, "step");
+    m->first = like(run, p, FM_ROLE_OPTIMIZER, "zeros_like");
+    m->second = like(run, p, FM_ROLE_OPTIMIZER, "zeros_like");
+}
+
+// exp_avg_sq.sqrt() of all parameters at once; the rest is in place.
+static void adam_foreach(fm_run *run)
+{
+    fm_tensor *one = fm_tensor_on(&run->tape, FM_TIER_HOST, FM_ROLE_STEP, 1, FM_ELEM_F32, "tensor");
+    fm_tensor_release(&run->tape, one);
+    fm_tensor **roots = fm_tape_alloc(&run->tape, (run->n_parameters + 1) * sizeof *roots);
+    for (uint32_t i = 0; i < run->n_parameters; i++)
+        if (steps(&run->parameters[i]))
+            roots[i] = like(run, run->parameters[i].original, FM_ROLE_STEP, "_foreach_sqrt");
+    for (uint32_t i = 0; i < run->n_parameters; i++)
+        fm_tensor_release(&run->tape, roots[i]);
+}
+
+// denom = (exp_avg_sq.sqrt() / correction).add_(eps), a name that lives on into the next parameter's turn
+static void adam_loop(fm_run *run)
+{
+    fm_tensor *denominator = NULL;
+    for (uint32_t i = 0; i < run->n_parameters; i++) {
+        if (!steps(&run->parameters[i]))
+            continue;
+        fm_tensor *root = like(run, run->parameters[i].original, FM_ROLE_STEP, "sqrt");
+        fm_tensor *ratio = like(run, run->parameters[i].original, FM_ROLE_STEP, "div");
+        fm_tensor_release(&run->tape, root);
+        fm_tensor_release(&run->tape, denominator);
+        denominator = ratio;
+    }
+    fm_tensor_release(&run->tape, denominator);
+}
+
+static void adam(fm_run *run)
+{
+    for (uint32_t i = 0; i < run->n_parameters; i++)
+        if (steps(&run->parameters[i]))
+            adam_state(run, i);
+    if (run->recipe->step == FM_STEP_FOREACH)
+        adam_foreach(run);
+    else if (run->recipe->step == FM_STEP_LOOP)
+        adam_loop(run);
+}
+
+// The first momentum is a copy of the first gradient; later ones are updated in place.
+static void sgd_momentum(fm_run *run)
+{
+    for (uint32_t i = 0; i < run->n_parameters; i++)
+        if (steps(&run->parameters[i]) && !run->moments[i].first)
+            run->moments[i].first = like(run, run->parameters[i].original, FM_ROLE_OPTIMIZER, "clone");
+}
+
+void fm_optimizer_step(fm_run *run)
+{
+    if (run->recipe->optimizer == FM_OPTIMIZER_ADAMW)
+        adam(run);
+    else if (run->recipe->optimizer == FM_OPTIMIZER_SGD_MOMENTUM)
+        sgd_momentum(run);
+}

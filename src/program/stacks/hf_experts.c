@@ -1,0 +1,2 @@
+#include "program/stacks/hf.h"
+void fm_hf_words_experts(fm_words *w) { (void)w; }
