@@ -21,7 +21,7 @@ typedef struct fm_imatrix fm_imatrix;
 typedef struct {
     const char *name;    // of the weight: "blk.0.ffn_down.weight"
     uint64_t row_elems;  // columns of the weight
-    uint64_t n_mats;     // matrices in the tensor (experts), usually 1
+    uint64_t n_mats;     // matrices in the tensor (experts), usually 1; the binary form does not say: all in one row
     const float *values; // [n_mats, row_elems], mean squares, finite and >= 0; a matrix that no token met is all ones
 } fm_imatrix_entry;
 

@@ -50,10 +50,10 @@ static fm_status read_header(fm_gguf *g, fm_gguf_cursor *c, uint64_t *n_tensors,
     // The smallest key takes 8 + 1 + 4 + 1 bytes, the smallest tensor 8 + 4 + 4 + 8.
     uint64_t left = c->file_bytes - HEADER_BYTES;
     if (*n_tensors > left / 24)
-        return fm_gguf_fail(c, err, FM_ERR_VALUE, "announces %s tensors, more than the file can hold",
+        return fm_gguf_fail(c, err, FM_ERR_VALUE, "announces %s tensors, more than the file can hold (damaged or cut?)",
                             fm_format_count(a, *n_tensors));
     if (*n_keys > left / 14)
-        return fm_gguf_fail(c, err, FM_ERR_VALUE, "announces %s keys, more than the file can hold",
+        return fm_gguf_fail(c, err, FM_ERR_VALUE, "announces %s keys, more than the file can hold (damaged or cut?)",
                             fm_format_count(a, *n_keys));
     c->at += HEADER_BYTES;
     return FM_OK;

@@ -2,6 +2,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
+#include "base/checked.h"
 #include "base/units.h"
 #include "files/endian.h"
 #include "files/safetensors_set.h"
@@ -97,11 +98,13 @@ static fm_status check_size(const fm_node *entry, const fm_st_file *file, fm_ten
         return fm_node_fail(entry, err, FM_ERR_CONFLICT,
                             "tensor \"%.200s\" takes %s bytes by its shape and type, but its range has %s", t->name,
                             fm_format_count(a, t->bytes), fm_format_count(b, end - begin));
-    if (end > file->bytes - file->header_bytes)
+    if (end > file->bytes - file->header_bytes) {
+        uint64_t end_in_file = UINT64_MAX;
+        fm_add_u64(end, file->header_bytes, &end_in_file);
         return fm_fail_at(err, FM_ERR_VALUE, fm_node_offset(entry), 0,
                           "%s: tensor \"%.200s\" ends at %s, past the file's %s bytes (truncated download?)",
-                          file->path, t->name, fm_format_count(a, end + file->header_bytes),
-                          fm_format_count(b, file->bytes));
+                          file->path, t->name, fm_format_count(a, end_in_file), fm_format_count(b, file->bytes));
+    }
     t->offset = file->header_bytes + begin;
     return FM_OK;
 }

@@ -143,6 +143,9 @@ fm_status fm_weights_open(const char *path, fm_weights **out, fm_err *err)
     fm_weights *w = fm_calloc(1, sizeof *w);
     if (!w)
         return fm_fail_memory(err, path);
+    // By its name too, so that a spoilt GGUF is judged as one.
+    size_t n = strlen(path);
+    is_gguf = is_gguf || (!is_folder && n >= 5 && !strcmp(path + n - 5, ".gguf"));
     w->kind = is_gguf ? FM_WEIGHTS_GGUF : FM_WEIGHTS_SAFETENSORS;
     status = is_gguf ? open_ggufs(w, path, err) : fm_safetensors_open(path, &w->st, err);
     status = status ? status : open_files(w, err);
