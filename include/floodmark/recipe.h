@@ -17,9 +17,6 @@
 extern "C" {
 #endif
 
-struct fm_machine; // machine.h
-struct fm_tree;    // tree.h
-
 // Word lists: X(value, "spelling", status, "help"). `status` is FM_WORD_NOW (planned), FM_WORD_LATER (known, refused with
 // "comes later") or FM_WORD_OUT (written by resolve where the field has no meaning; accepted so that files read back).
 // Every enum starts with ..._EMPTY = 0.
@@ -395,18 +392,21 @@ fm_status fm_recipe_read(const char *path, fm_recipe *recipe, fm_err *err) FM_MU
 // a comment. Reads back to the same recipe. Atomic: beside, then renamed.
 fm_status fm_recipe_write(const char *path, const fm_recipe *recipe, fm_err *err) FM_MUST_USE;
 
-// What resolve may know of the model; 0 = not known.
+// What resolve knows of the machine and of the model. Strings are borrowed.
 typedef struct {
-    int64_t max_positions; // default of seq is at most this
-    int64_t n_heads;       // must divide by tp
+    const char *machine;   // its spelling: "2x8xH100-80GB"
+    const char *gpu;       // the name of its GPU
+    int64_t world;         // ranks: nodes x GPUs, at least 1
+    uint32_t capability;   // CUDA compute capability x 10; 0: none
+    int64_t max_positions; // of the model, 0 = not known: seq is at most this by default
+    int64_t n_heads;       // must divide by tp; 0 = not known
     int64_t n_kv_heads;    // as n_heads
-    int64_t n_layers;      // must be at least pp
-} fm_recipe_hints;
+    int64_t n_layers;      // must be at least pp; 0 = not known
+} fm_recipe_site;
 
 // Fills every empty field, in *out. Fails with FM_ERR_CONFLICT (contradiction: the message names both values and a
-// remedy), FM_ERR_LATER ("engine zero3: comes later"). `hints` may be NULL. `in` and `out` may be the same recipe.
-fm_status fm_recipe_resolve(const fm_recipe *in, const struct fm_machine *machine, const fm_recipe_hints *hints,
-                            fm_recipe *out, fm_err *err) FM_MUST_USE;
+// remedy), FM_ERR_LATER ("engine zero3 comes later"). `in` and `out` may be the same recipe.
+fm_status fm_recipe_resolve(const fm_recipe *in, const fm_recipe_site *site, fm_recipe *out, fm_err *err) FM_MUST_USE;
 
 // The presets of --precision, one a line with their expansion per engine, for --help. Static storage.
 const char *fm_recipe_presets_help(void);

@@ -59,8 +59,7 @@ void fm_preset_apply(const char *name, fm_recipe *recipe);
 
 // Refuses what is known and not built yet, and contradictions. `recipe` has every field filled.
 fm_status fm_recipe_refuse_later(const fm_recipe *recipe, fm_err *err) FM_MUST_USE;
-fm_status fm_recipe_refuse_conflicts(const fm_recipe *recipe, const struct fm_machine *machine,
-                                     fm_err *err) FM_MUST_USE;
+fm_status fm_recipe_refuse_conflicts(const fm_recipe *recipe, const fm_recipe_site *site, fm_err *err) FM_MUST_USE;
 
 // Adds a line to the recipe's warnings; further ones than there is room for are dropped.
 void fm_recipe_warn(fm_recipe *recipe, const char *format, ...) FM_PRINTF(2, 3);

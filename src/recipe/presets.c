@@ -60,6 +60,9 @@ static const struct preset {
     P("bf16-mixed", PLAIN, FP32, BF16, AUTOCAST, FP32, FP32, NONE, FP32)
     P("bf16-mixed", SHARDED, FP32, BF16, POLICY, FP32, FP32, NONE, FP32)
     P("bf16-mixed", MASTERED, BF16, BF16, MASTER, BF16, BF16, FP32, FP32)
+    P("policy", PLAIN, FP32, BF16, AUTOCAST, FP32, FP32, NONE, FP32)
+    P("policy", SHARDED, FP32, BF16, POLICY, FP32, FP32, NONE, FP32)
+    P("policy", MASTERED, BF16, BF16, MASTER, BF16, BF16, FP32, FP32)
     P("fp16-mixed", PLAIN, FP32, FP16, AUTOCAST, FP32, FP32, NONE, FP32)
     P("fp16-mixed", SHARDED, FP32, FP16, POLICY, FP32, FP32, NONE, FP32)
     P("fp16-mixed", MASTERED, FP16, FP16, MASTER, FP16, FP16, FP32, FP32)
@@ -84,9 +87,10 @@ fm_status fm_preset_fail(const char *name, fm_err *err)
     for (size_t i = 0; i < N_PRESETS; i++)
         names[i] = presets[i].name;
     const char *near = fm_nearest(name, names, N_PRESETS);
-    return fm_fail(err, FM_ERR_VALUE,
-                   "precision: unknown preset \"%.60s\"%s%s%s (presets: fp32, bf16, fp16, bf16-mixed, fp16-mixed, amp)",
-                   name, near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
+    return fm_fail(
+        err, FM_ERR_VALUE,
+        "precision: unknown preset \"%.60s\"%s%s%s (presets: fp32, bf16, fp16, bf16-mixed, policy, fp16-mixed, amp)",
+        name, near ? ", did you mean " : "", near ? near : "", near ? "?" : "");
 }
 
 void fm_preset_apply(const char *name, fm_recipe *recipe)
@@ -120,6 +124,7 @@ const char *fm_recipe_presets_help(void)
            "    bf16-mixed  single, ddp: fp32 parameters, gradients and moments, autocast in bf16\n"
            "                fsdp1, fsdp2: the same stored, an FSDP policy computes in bf16 and reduces in fp32\n"
            "                zero*, megatron, nanotron, native: bf16 parameters and gradients, fp32 master and moments\n"
+           "    policy      another name of bf16-mixed\n"
            "    fp16-mixed  as bf16-mixed, in fp16 (a loss scaler's scalars are not counted)\n"
            "    amp         as bf16-mixed, but torch.autocast also under fsdp1 and fsdp2\n"
            "  Without it the values are bf16-mixed's; a 16-bit --param alone means compute in it, how=none.\n";

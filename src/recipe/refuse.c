@@ -1,7 +1,6 @@
 // What a recipe may not say: words whose engine or rule is not built yet ("comes later"), and contradictions.
 #include <stdio.h>
 #include <string.h>
-#include "floodmark/machine.h"
 #include "recipe/fields.h"
 
 static fm_status later(fm_err *err, fm_field field, const char *value, const char *instead)
@@ -96,14 +95,14 @@ fm_status fm_recipe_refuse_later(const fm_recipe *r, fm_err *err)
 
 // ---- contradictions ----
 
-static fm_status conflict_engine(const fm_recipe *r, const fm_machine *machine, fm_err *err)
+static fm_status conflict_engine(const fm_recipe *r, const fm_recipe_site *site, fm_err *err)
 {
     const char *engine = fm_word_text(FM_FIELD_ENGINE, r->engine);
     bool shards = r->engine != FM_ENGINE_SINGLE && r->engine != FM_ENGINE_DDP;
-    if (r->engine == FM_ENGINE_SINGLE && machine->world > 1)
+    if (r->engine == FM_ENGINE_SINGLE && site->world > 1)
         return fm_fail(err, FM_ERR_CONFLICT,
-                       "engine single runs on one GPU, and %s has %lld: use ddp, fsdp2, or --on %s", machine->text,
-                       (long long)machine->world, machine->gpu.name);
+                       "engine single runs on one GPU, and %s has %lld: use ddp, fsdp2, or --on %s", site->machine,
+                       (long long)site->world, site->gpu);
     if (!shards && r->wrap != FM_WRAP_NONE)
         return fm_fail(err, FM_ERR_CONFLICT, "wrap %s: engine %s gathers no units; use fsdp2, or drop wrap",
                        fm_word_text(FM_FIELD_WRAP, r->wrap), engine);
@@ -171,7 +170,7 @@ static fm_status conflict_precision(const fm_recipe *r, fm_err *err)
     return FM_OK;
 }
 
-static fm_status conflict_model(const fm_recipe *r, const fm_machine *machine, fm_err *err)
+static fm_status conflict_model(const fm_recipe *r, const fm_recipe_site *site, fm_err *err)
 {
     if (r->sync == FM_SYNC_LAST_KEEP && r->engine != FM_ENGINE_FSDP2)
         return fm_fail(err, FM_ERR_CONFLICT, "sync last-keep keeps fsdp2's gathered weights; engine %s: use last",
@@ -179,19 +178,18 @@ static fm_status conflict_model(const fm_recipe *r, const fm_machine *machine, f
     if (r->attention == FM_ATTENTION_FLASH && r->compute == FM_PRECISION_FP32)
         return fm_fail(err, FM_ERR_CONFLICT,
                        "attention flash has no fp32 kernels: compute in bf16 or fp16, or use sdpa");
-    if (r->attention == FM_ATTENTION_FLASH && machine->gpu.vendor == FM_VENDOR_NVIDIA && machine->gpu.capability &&
-        machine->gpu.capability < 80)
+    if (r->attention == FM_ATTENTION_FLASH && site->capability && site->capability < 80)
         return fm_fail(err, FM_ERR_CONFLICT, "attention flash needs compute capability 8.0, and %s has %u.%u: use sdpa",
-                       machine->gpu.name, machine->gpu.capability / 10, machine->gpu.capability % 10);
+                       site->gpu, site->capability / 10, site->capability % 10);
     if (r->lora_on[0] || r->lora_dropout > 0)
         return fm_fail(err, FM_ERR_CONFLICT, "lora_on and lora_dropout need lora_rank above 0");
     return FM_OK;
 }
 
-fm_status fm_recipe_refuse_conflicts(const fm_recipe *r, const fm_machine *machine, fm_err *err)
+fm_status fm_recipe_refuse_conflicts(const fm_recipe *r, const fm_recipe_site *site, fm_err *err)
 {
-    fm_status status = conflict_engine(r, machine, err);
+    fm_status status = conflict_engine(r, site, err);
     if (!status)
         status = conflict_precision(r, err);
-    return status ? status : conflict_model(r, machine, err);
+    return status ? status : conflict_model(r, site, err);
 }

@@ -12,7 +12,6 @@
 //   policy; its reduce_dtype would be bf16 under FSDP2: fp32 is torchtitan's and litgpt's choice, and the safer default.
 #include <string.h>
 #include "base/checked.h"
-#include "floodmark/machine.h"
 #include "recipe/fields.h"
 
 #define FILL(FIELD, member_, value, from)                   \
@@ -42,10 +41,10 @@ static bool keeps_master(const fm_recipe *r)
     return r->engine >= FM_ENGINE_ZERO1;
 }
 
-static void fill_engine(fm_recipe *r, const fm_machine *machine)
+static void fill_engine(fm_recipe *r, const fm_recipe_site *site)
 {
     FILL(STACK, stack, FM_STACK_HF, DEFAULT);
-    FILL(ENGINE, engine, machine->world == 1 ? FM_ENGINE_SINGLE : FM_ENGINE_FSDP2, DEFAULT);
+    FILL(ENGINE, engine, site->world == 1 ? FM_ENGINE_SINGLE : FM_ENGINE_FSDP2, DEFAULT);
     FILL(REPLICATE, replicate, 1, DEFAULT);
     FILL(TP, tp, 1, DEFAULT);
     FILL(SP, sp, FM_YESNO_NO, DEFAULT);
@@ -170,9 +169,9 @@ static void fill_step(fm_recipe *r)
         r->offload |= FM_OFFLOAD_OPTIMIZER;
 }
 
-static void fill_rest(fm_recipe *r, const fm_recipe_hints *hints)
+static void fill_rest(fm_recipe *r, const fm_recipe_site *site)
 {
-    int64_t positions = hints ? hints->max_positions : 0;
+    int64_t positions = site->max_positions;
     if (positions > 0 && positions < 2048)
         FILL(SEQ, seq, positions, MODEL);
     FILL(SEQ, seq, 2048, DEFAULT);
@@ -189,37 +188,37 @@ static void fill_rest(fm_recipe *r, const fm_recipe_hints *hints)
 }
 
 // world = dp x tp x pp x cp, and dp is divided among `replicate` copies of the sharding group.
-static fm_status fill_degrees(fm_recipe *r, const fm_machine *machine, const fm_recipe_hints *hints, fm_err *err)
+static fm_status fill_degrees(fm_recipe *r, const fm_recipe_site *site, fm_err *err)
 {
     uint64_t model_ranks = 0, ranks = 0;
     if (!fm_mul_u64((uint64_t)r->tp, (uint64_t)r->pp, &model_ranks) ||
         !fm_mul_u64(model_ranks, (uint64_t)r->cp, &model_ranks) ||
-        !fm_mul_u64(model_ranks, (uint64_t)r->replicate, &ranks) || ranks > (uint64_t)machine->world)
+        !fm_mul_u64(model_ranks, (uint64_t)r->replicate, &ranks) || ranks > (uint64_t)site->world)
         return fm_fail(err, FM_ERR_CONFLICT,
                        "tp %lld x pp %lld x cp %lld x replicate %lld needs more ranks than the %lld of %s",
                        (long long)r->tp, (long long)r->pp, (long long)r->cp, (long long)r->replicate,
-                       (long long)machine->world, machine->text);
-    if ((uint64_t)machine->world % ranks)
+                       (long long)site->world, site->machine);
+    if ((uint64_t)site->world % ranks)
         return fm_fail(err, FM_ERR_CONFLICT,
                        "world size %lld (%s) is not divisible by tp %lld x pp %lld x cp %lld x replicate %lld = %llu",
-                       (long long)machine->world, machine->text, (long long)r->tp, (long long)r->pp, (long long)r->cp,
+                       (long long)site->world, site->machine, (long long)r->tp, (long long)r->pp, (long long)r->cp,
                        (long long)r->replicate, (unsigned long long)ranks);
-    if (hints && hints->n_heads > 0 && hints->n_heads % r->tp)
+    if (site->n_heads > 0 && site->n_heads % r->tp)
         return fm_fail(err, FM_ERR_CONFLICT, "%lld attention heads are not divisible by tp %lld",
-                       (long long)hints->n_heads, (long long)r->tp);
-    if (hints && hints->n_kv_heads > 0 && hints->n_kv_heads % r->tp)
+                       (long long)site->n_heads, (long long)r->tp);
+    if (site->n_kv_heads > 0 && site->n_kv_heads % r->tp)
         return fm_fail(err, FM_ERR_CONFLICT, "%lld key-value heads are not divisible by tp %lld",
-                       (long long)hints->n_kv_heads, (long long)r->tp);
-    if (hints && hints->n_layers > 0 && hints->n_layers < r->pp)
+                       (long long)site->n_kv_heads, (long long)r->tp);
+    if (site->n_layers > 0 && site->n_layers < r->pp)
         return fm_fail(err, FM_ERR_CONFLICT, "pp %lld: the model has only %lld blocks", (long long)r->pp,
-                       (long long)hints->n_layers);
-    r->world = machine->world;
-    r->dp = machine->world / (int64_t)model_ranks;
+                       (long long)site->n_layers);
+    r->world = site->world;
+    r->dp = site->world / (int64_t)model_ranks;
     r->shard = r->engine == FM_ENGINE_SINGLE || r->engine == FM_ENGINE_DDP ? 1 : r->dp / r->replicate;
     return FM_OK;
 }
 
-static void warn(fm_recipe *r, const fm_machine *machine)
+static void warn(fm_recipe *r, const fm_recipe_site *site)
 {
     if (r->state != FM_STATE_NONE && r->state != stock_state(r)) {
         r->state_arithmetic = true;
@@ -243,32 +242,29 @@ static void warn(fm_recipe *r, const fm_machine *machine)
                        fm_word_text(FM_FIELD_PARAM, r->param));
     if (r->how != FM_HOW_NONE && r->compute == FM_PRECISION_FP16 && r->param == FM_PRECISION_FP32)
         fm_recipe_warn(r, "fp16 usually trains with a loss scaler; its few scalars are not counted");
-    if (machine->gpu.vendor == FM_VENDOR_NVIDIA && machine->gpu.capability && machine->gpu.capability < 80 &&
-        (r->compute == FM_PRECISION_BF16 || r->param == FM_PRECISION_BF16))
-        fm_recipe_warn(r, "%s has no bf16 units: torch emulates it, slowly; fp16 is the usual choice",
-                       machine->gpu.name);
+    if (site->capability && site->capability < 80 && (r->compute == FM_PRECISION_BF16 || r->param == FM_PRECISION_BF16))
+        fm_recipe_warn(r, "%s has no bf16 units: torch emulates it, slowly; fp16 is the usual choice", site->gpu);
 }
 
-fm_status fm_recipe_resolve(const fm_recipe *in, const fm_machine *machine, const fm_recipe_hints *hints,
-                            fm_recipe *out, fm_err *err)
+fm_status fm_recipe_resolve(const fm_recipe *in, const fm_recipe_site *site, fm_recipe *out, fm_err *err)
 {
     fm_recipe resolved = *in, *r = &resolved;
     r->n_warnings = 0;
     r->state_arithmetic = false;
-    fill_engine(r, machine);
+    fill_engine(r, site);
     fill_step(r);
     fill_sharding(r);
     fill_precision(r);
-    fill_rest(r, hints);
-    fill_text(r, FM_FIELD_ON, r->on, sizeof r->on, machine->text);
-    fm_status status = fill_degrees(r, machine, hints, err);
+    fill_rest(r, site);
+    fill_text(r, FM_FIELD_ON, r->on, sizeof r->on, site->machine);
+    fm_status status = fill_degrees(r, site, err);
     if (!status)
         status = fm_recipe_refuse_later(r, err);
     if (!status)
-        status = fm_recipe_refuse_conflicts(r, machine, err);
+        status = fm_recipe_refuse_conflicts(r, site, err);
     if (status)
         return status;
-    warn(r, machine);
+    warn(r, site);
     *out = resolved;
     return FM_OK;
 }

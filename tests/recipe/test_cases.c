@@ -33,7 +33,11 @@ static tally walk(const char *path)
         fm_machine machine;
         fm_recipe resolved;
         FM_ASSERT_OK(fm_machine_parse(row.on, &machine, &err));
-        fm_status status = fm_recipe_resolve(&row.recipe, &machine, NULL, &resolved, &err);
+        fm_recipe_site site = {.machine = machine.text,
+                               .gpu = machine.gpu.name,
+                               .world = machine.world,
+                               .capability = machine.gpu.capability};
+        fm_status status = fm_recipe_resolve(&row.recipe, &site, &resolved, &err);
         t.resolved += status == FM_OK;
         t.later += status == FM_ERR_LATER;
         t.conflict += status != FM_OK && status != FM_ERR_LATER;

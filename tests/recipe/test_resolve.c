@@ -4,6 +4,11 @@
 #include "floodmark/machine.h"
 #include "floodmark/recipe.h"
 
+static fm_recipe_site site_of(const fm_machine *m)
+{
+    return (fm_recipe_site){.machine = m->text, .gpu = m->gpu.name, .world = m->world, .capability = m->gpu.capability};
+}
+
 // Sets "name=value" words and resolves on a machine.
 static fm_status resolve(const char *on, const char *settings, fm_recipe *out, fm_err *err)
 {
@@ -21,7 +26,8 @@ static fm_status resolve(const char *on, const char *settings, fm_recipe *out, f
         if (status)
             return status;
     }
-    return fm_recipe_resolve(&r, &machine, NULL, out, err);
+    fm_recipe_site site = site_of(&machine);
+    return fm_recipe_resolve(&r, &site, out, err);
 }
 
 static void test_defaults(void **state)
@@ -155,7 +161,7 @@ static void test_refused(void **state)
     }
 }
 
-static void test_hints(void **state)
+static void test_model_limits(void **state)
 {
     (void)state;
     fm_machine machine;
@@ -163,12 +169,14 @@ static void test_hints(void **state)
     fm_err err = {0};
     FM_ASSERT_OK(fm_machine_parse("8xA100-80GB", &machine, &err));
     fm_recipe_init(&r);
-    fm_recipe_hints hints = {.max_positions = 1024, .n_heads = 12};
-    FM_ASSERT_OK(fm_recipe_resolve(&r, &machine, &hints, &out, &err));
+    fm_recipe_site site = site_of(&machine);
+    site.max_positions = 1024;
+    site.n_heads = 12;
+    FM_ASSERT_OK(fm_recipe_resolve(&r, &site, &out, &err));
     assert_int_equal(out.seq, 1024);
     assert_int_equal(out.origin[FM_FIELD_SEQ], FM_ORIGIN_MODEL);
     FM_ASSERT_OK(fm_recipe_set_named(&r, "tp", "8", FM_ORIGIN_USER, &err));
-    FM_ASSERT_FAILS(fm_recipe_resolve(&r, &machine, &hints, &out, &err), FM_ERR_CONFLICT);
+    FM_ASSERT_FAILS(fm_recipe_resolve(&r, &site, &out, &err), FM_ERR_CONFLICT);
     assert_non_null(strstr(err.message, "12 attention heads are not divisible by tp 8"));
 }
 
@@ -198,7 +206,8 @@ static void test_files_there_and_back(void **state)
             FM_ASSERT_OK(fm_recipe_write(path, &r, &err));
             FM_ASSERT_OK(fm_recipe_read(path, &read, &err));
             compare(&r, &read);
-            FM_ASSERT_OK(fm_recipe_resolve(&read, &machine, NULL, &again, &err));
+            fm_recipe_site site = site_of(&machine);
+            FM_ASSERT_OK(fm_recipe_resolve(&read, &site, &again, &err));
             compare(&r, &again);
             assert_int_equal(again.origin[FM_FIELD_SEQ], FM_ORIGIN_FILE);
             unlink(path);
@@ -282,8 +291,9 @@ static void test_overlay(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_defaults), cmocka_unit_test(test_precision), cmocka_unit_test(test_refused),
-        cmocka_unit_test(test_hints),    cmocka_unit_test(test_files),     cmocka_unit_test(test_files_there_and_back),
+        cmocka_unit_test(test_defaults), cmocka_unit_test(test_precision),
+        cmocka_unit_test(test_refused),  cmocka_unit_test(test_model_limits),
+        cmocka_unit_test(test_files),    cmocka_unit_test(test_files_there_and_back),
         cmocka_unit_test(test_overlay),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
