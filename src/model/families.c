@@ -5,7 +5,7 @@ const fm_family *const fm_families[] = {
 #define FM_FAMILY_ROW(c) &fm_family_##c,
     FM_FAMILY_LIST(FM_FAMILY_ROW)
 #undef FM_FAMILY_ROW
-    NULL,
+        NULL,
 };
 
 // Is `word` one of the words of a list joined by '|'?

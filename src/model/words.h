@@ -31,14 +31,22 @@ typedef struct fm_value fm_value; // opaque: a tensor on a tape, or a shape when
 typedef struct fm_words fm_words;
 typedef struct fm_arch fm_arch; // model/arch.h: the configuration, normalised
 
-typedef enum { FM_ACT_SILU, FM_ACT_GELU, FM_ACT_GELU_TANH, FM_ACT_GELU_NEW, FM_ACT_GELU_FAST, FM_ACT_RELU, FM_ACT_RELU2, FM_ACT_QUICK_GELU,
-               FM_ACT_BLOOM_GELU, // bloom's own function of autograd: saves its input, forward and backward written out in torch
+typedef enum {
+    FM_ACT_SILU,
+    FM_ACT_GELU,
+    FM_ACT_GELU_TANH,
+    FM_ACT_GELU_NEW,
+    FM_ACT_GELU_FAST,
+    FM_ACT_RELU,
+    FM_ACT_RELU2,
+    FM_ACT_QUICK_GELU,
+    FM_ACT_BLOOM_GELU, // bloom's own function of autograd: saves its input, forward and backward written out in torch
 } fm_activation;
 
 typedef enum {
-    FM_NORM_LLAMA,  // weight * (x / rms) with the product in the input's type
-    FM_NORM_GEMMA,  // (1 + weight) * x / rms, all in fp32, cast at the end
-    FM_NORM_OLMO2,  // (weight * x / rms) in fp32, cast at the end
+    FM_NORM_LLAMA, // weight * (x / rms) with the product in the input's type
+    FM_NORM_GEMMA, // (1 + weight) * x / rms, all in fp32, cast at the end
+    FM_NORM_OLMO2, // (weight * x / rms) in fp32, cast at the end
 } fm_norm_kind;
 
 // How one product holds queries, keys and values (last dimension of the fused output).
@@ -55,9 +63,9 @@ typedef enum {
     //              .transpose(1, 2).reshape(B, a, S, d): views. k and v leave with a heads.
     //   MULTIQUERY x.view(B, S, a + 2, d); q = [..., :-2, :] a view, k = [..., [-2], :], v = [..., [-1], :] copies by index [B, S, 1, d];
     //              .transpose(1, 2).reshape(...): views.
-    FM_QKV_SLICES,     // [q | k | v]: x[..., :n], x[..., n:m], x[..., m:], each .view(..., d).transpose(1, 2): views     phi3
-    FM_QKV_SELECT,     // x.view(B, S, a, 3, d)[..., i, :].transpose(1, 2): views (falcon: then a reshape, a view)      bloom, falcon-rw
-    FM_QKV_MQA_SPLIT,  // x.unsqueeze(1).split((a*d, k*d, k*d), dim=3); q.view(B, S, a, d).transpose(1, 2); k, v stay [B, 1, S, d]: views     gpt_bigcode
+    FM_QKV_SLICES, // [q | k | v]: x[..., :n], x[..., n:m], x[..., m:], each .view(..., d).transpose(1, 2): views     phi3
+    FM_QKV_SELECT, // x.view(B, S, a, 3, d)[..., i, :].transpose(1, 2): views (falcon: then a reshape, a view)      bloom, falcon-rw
+    FM_QKV_MQA_SPLIT, // x.unsqueeze(1).split((a*d, k*d, k*d), dim=3); q.view(B, S, a, d).transpose(1, 2); k, v stay [B, 1, S, d]: views     gpt_bigcode
     FM_QKV_FLAT_SPLIT, // x.split(width, dim=2), each .view(B, S, n, d), not transposed: views                          qwen1
 } fm_qkv_layout;
 
@@ -65,17 +73,19 @@ typedef enum {
 typedef struct {
     uint32_t n_heads, n_kv_heads;
     uint32_t qk_head_dim, v_head_dim;
-    double scale;          // multiplies the scores
-    double dropout;        // probability, training mode
-    double softcap;        // 0: none. tanh(scores / cap) * cap (gemma2)
-    uint32_t window;       // 0: full causal; else a position sees this many positions, itself included
-    bool softmax_fp32;     // eager: softmax runs in fp32 and is cast back (llama); else in the scores' type (gpt2, falcon)
-    bool alibi;            // bloom, falcon-rw
-    const char *core;      // name of the core when a family's eager code has its own order ("llama", "gpt2", "gemma2", "bloom", ...)
+    double scale;      // multiplies the scores
+    double dropout;    // probability, training mode
+    double softcap;    // 0: none. tanh(scores / cap) * cap (gemma2)
+    uint32_t window;   // 0: full causal; else a position sees this many positions, itself included
+    bool softmax_fp32; // eager: softmax runs in fp32 and is cast back (llama); else in the scores' type (gpt2, falcon)
+    bool alibi;        // bloom, falcon-rw
+    const char *
+        core; // name of the core when a family's eager code has its own order ("llama", "gpt2", "gemma2", "bloom", ...)
     // --- added later
     fm_value *alibi_values; // borrowed; NULL unless alibi
-    bool inline_core;      // the core is written out inside the module's forward: its intermediates (scores, weights) are locals
-                           // that stay until the module is left, after the output product (bloom, falcon)
+    bool
+        inline_core; // the core is written out inside the module's forward: its intermediates (scores, weights) are locals
+                     // that stay until the module is left, after the output product (bloom, falcon)
 } fm_attention;
 // The cores, eager (fused kernels take q, k, v, mask, scale, dropout alike unless said):
 //   llama        k, v repeated to a heads (expand + reshape, nothing when a == k); s = q @ k^T * scale; s = s + mask (if any);
@@ -108,12 +118,13 @@ typedef struct {
 // Ends a block. `extra` are what the block gets beside the hidden state (mask, rotary tables, position ids): borrowed,
 // NULL entries allowed. The same list is handed to the function; checkpointing holds it.
 typedef struct {
-    fm_value *mask;         // attention mask of this block, or NULL when the kernel's own causal flag does
-    fm_value *cos, *sin;    // rotary tables [B or 1, S, rotary_dim], or NULL
-    fm_value *positions;    // position ids [1, S], or NULL
+    fm_value *mask;      // attention mask of this block, or NULL when the kernel's own causal flag does
+    fm_value *cos, *sin; // rotary tables [B or 1, S, rotary_dim], or NULL
+    fm_value *positions; // position ids [1, S], or NULL
     fm_value *alibi;
 } fm_block_args;
-typedef fm_value *fm_block_fn(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *hidden, const fm_block_args *args);
+typedef fm_value *fm_block_fn(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *hidden,
+                              const fm_block_args *args);
 
 struct fm_words {
     // --- scopes and variables
@@ -123,22 +134,29 @@ struct fm_words {
     void (*set)(fm_words *w, fm_value **variable, fm_value *v);
     void (*del)(fm_words *w, fm_value **variable);
     // --- units
-    uint32_t (*n_blocks)(fm_words *w, const fm_arch *arch); // how many blocks to run (folding runs fewer than the model has)
+    uint32_t (*n_blocks)(fm_words *w,
+                         const fm_arch *arch); // how many blocks to run (folding runs fewer than the model has)
     // Runs block `layer` ("layers.N" joins the path: `list` is "layers", "h", ...). hidden is borrowed; the result floats.
-    fm_value *(*block)(fm_words *w, const fm_arch *arch, const char *list, uint32_t layer, fm_block_fn *fn, fm_value *hidden, const fm_block_args *args);
+    fm_value *(*block)(fm_words *w, const fm_arch *arch, const char *list, uint32_t layer, fm_block_fn *fn,
+                       fm_value *hidden, const fm_block_args *args);
     // --- inputs
-    fm_value *(*ids)(fm_words *w);                                                       // token ids [B, S], borrowed
-    fm_value *(*position_ids)(fm_words *w);                                              // [1, S] made on the device: arange + 0, unsqueezed
-    fm_value *(*causal_mask)(fm_words *w, const fm_arch *arch, uint32_t window, fm_value *positions, fm_value *hidden); // NULL when the kernel needs none
-    void (*rotary_tables)(fm_words *w, const fm_arch *arch, fm_value *like, fm_value *positions, fm_value **cos, fm_value **sin); // both floating
+    fm_value *(*ids)(fm_words *w);          // token ids [B, S], borrowed
+    fm_value *(*position_ids)(fm_words *w); // [1, S] made on the device: arange + 0, unsqueezed
+    fm_value *(*causal_mask)(fm_words *w, const fm_arch *arch, uint32_t window, fm_value *positions,
+                             fm_value *hidden); // NULL when the kernel needs none
+    void (*rotary_tables)(fm_words *w, const fm_arch *arch, fm_value *like, fm_value *positions, fm_value **cos,
+                          fm_value **sin); // both floating
     // --- modules with parameters. `name` is the module's, the parameter is NAME.weight / NAME.bias
     fm_value *(*embedding)(fm_words *w, const char *name, uint64_t rows, uint64_t width, fm_value *ids);
-    fm_value *(*linear)(fm_words *w, fm_value *x, const char *name, uint64_t n_in, uint64_t n_out, bool bias);  // weight [out, in]
-    fm_value *(*conv1d)(fm_words *w, fm_value *x, const char *name, uint64_t n_in, uint64_t n_out);             // gpt2: weight [in, out], bias
+    fm_value *(*linear)(fm_words *w, fm_value *x, const char *name, uint64_t n_in, uint64_t n_out,
+                        bool bias); // weight [out, in]
+    fm_value *(*conv1d)(fm_words *w, fm_value *x, const char *name, uint64_t n_in,
+                        uint64_t n_out); // gpt2: weight [in, out], bias
     fm_value *(*rms_norm)(fm_words *w, fm_value *x, const char *name, uint64_t width, fm_norm_kind kind);
     fm_value *(*layer_norm)(fm_words *w, fm_value *x, const char *name, uint64_t width, bool bias);
     // The head: a linear whose weight may be the embedding's. `tied_to` is the embedding's full parameter name or NULL.
-    fm_value *(*head)(fm_words *w, fm_value *x, const char *name, uint64_t n_in, uint64_t n_out, bool bias, const char *tied_to);
+    fm_value *(*head)(fm_words *w, fm_value *x, const char *name, uint64_t n_in, uint64_t n_out, bool bias,
+                      const char *tied_to);
     // --- modules without parameters, and arithmetic
     fm_value *(*act)(fm_words *w, fm_value *x, fm_activation kind);
     fm_value *(*add)(fm_words *w, fm_value *a, fm_value *b);
@@ -146,15 +164,19 @@ struct fm_words {
     fm_value *(*scale)(fm_words *w, fm_value *x, double factor); // x * a Python number
     fm_value *(*softcap)(fm_words *w, fm_value *x, double cap);  // tanh(x / cap) * cap
     fm_value *(*dropout)(fm_words *w, fm_value *x, double p);
-    void (*halves)(fm_words *w, fm_value *x, fm_value **first, fm_value **second); // x.chunk(2, -1): two views, floating
+    void (*halves)(fm_words *w, fm_value *x, fm_value **first,
+                   fm_value **second); // x.chunk(2, -1): two views, floating
     // --- attention. q, k, v are [B, n, S, d] (a transposed view of [B, S, n, d])
     fm_value *(*heads)(fm_words *w, fm_value *x, uint32_t n, uint32_t d);
-    void (*split_qkv)(fm_words *w, fm_value *qkv, fm_qkv_layout layout, uint32_t n_heads, uint32_t n_kv_heads, uint32_t d, fm_value **q, fm_value **k, fm_value **v);
+    void (*split_qkv)(fm_words *w, fm_value *qkv, fm_qkv_layout layout, uint32_t n_heads, uint32_t n_kv_heads,
+                      uint32_t d, fm_value **q, fm_value **k, fm_value **v);
     // Rotates *q and *k (bound variables) in place of themselves; rotary_dim < d rotates the first part only and joins by cat.
-    void (*rotate)(fm_words *w, fm_value **q, fm_value **k, fm_value *cos, fm_value *sin, uint32_t d, uint32_t rotary_dim);
+    void (*rotate)(fm_words *w, fm_value **q, fm_value **k, fm_value *cos, fm_value *sin, uint32_t d,
+                   uint32_t rotary_dim);
     // The core and the reshape that follows it. Result [B, S, a * v_head_dim], floating. *weights gets the attention weights
     // [B, a, S, S] after dropout (floating) when the core makes them (eager), else NULL.
-    fm_value *(*attention)(fm_words *w, fm_value *q, fm_value *k, fm_value *v, fm_value *mask, const fm_attention *how, fm_value **weights);
+    fm_value *(*attention)(fm_words *w, fm_value *q, fm_value *k, fm_value *v, fm_value *mask, const fm_attention *how,
+                           fm_value **weights);
 
     // ---- Words added after the first set.
     // Leaves a module whose forward returns a pair: both float to the caller (who unpacks them into two variables: w_set or
@@ -170,18 +192,20 @@ struct fm_words {
     // backward that joins both gradients), slices are two slices (each backward makes a full-size gradient).
     void (*split2)(fm_words *w, fm_value *x, uint64_t n, fm_value **first, fm_value **second);
     void (*slices)(fm_words *w, fm_value *x, uint64_t n, fm_value **first, fm_value **second);
-    fm_value *(*cat)(fm_words *w, fm_value *a, fm_value *b); // torch.cat((a, b), dim=-1)
-    void (*add_into)(fm_words *w, fm_value **a, fm_value *b); // a += b, in place: *a keeps its storage
+    fm_value *(*cat)(fm_words *w, fm_value *a, fm_value *b);                   // torch.cat((a, b), dim=-1)
+    void (*add_into)(fm_words *w, fm_value **a, fm_value *b);                  // a += b, in place: *a keeps its storage
     fm_value *(*view_heads)(fm_words *w, fm_value *x, uint32_t n, uint32_t d); // [B, S, n*d] -> [B, S, n, d], a view
     fm_value *(*transpose_heads)(fm_words *w, fm_value *x);                    // .transpose(1, 2), a view
     // rotate with another formula than Llama's. PHI3: cat([q_rot * cos + rotate_half(q_rot) * sin, q_pass]) in one expression, q whole
     // before k. OLMO2: tables are fp32, so products are; each result is cast back to its input's type at the end.
     // INTERLEAVE (deepseek): cos, sin halved by slices; x1 = x[..., 0::2], x2 = x[..., 1::2]; cat([x1 cos - x2 sin, x2 cos + x1 sin]).
     // QWEN: x.float() first, on [B, S, n, d], cast back at the end.
-    void (*rotate_as)(fm_words *w, fm_rotation kind, fm_value **q, fm_value **k, fm_value *cos, fm_value *sin, uint32_t d, uint32_t rotary_dim);
+    void (*rotate_as)(fm_words *w, fm_rotation kind, fm_value **q, fm_value **k, fm_value *cos, fm_value *sin,
+                      uint32_t d, uint32_t rotary_dim);
     // Falcon's linear: x @ weight.T, then, with a bias, a second tensor x + bias. Parameters as linear's.
     fm_value *(*linear_at)(fm_words *w, fm_value *x, const char *name, uint64_t n_in, uint64_t n_out, bool bias);
-    fm_value *(*layer_norm_plain)(fm_words *w, fm_value *x, const char *name, uint64_t width); // no parameters at all (opt)
+    fm_value *(*layer_norm_plain)(fm_words *w, fm_value *x, const char *name,
+                                  uint64_t width); // no parameters at all (opt)
     // stablelm's qk norm, on [B, n, S, d]: split(1, dim=1), a LayerNorm of its own each (NAME.norms.I.weight, no bias), cat(dim=1).
     fm_value *(*layer_norm_per_head)(fm_words *w, fm_value *x, const char *name, uint32_t n, uint32_t d);
     // opt: ones = torch.ones(B, S) fp32; ids = (cumsum(ones, 1) * ones - 1).long()[:, 0:]. Both floating; ids is int64 [B, S].
@@ -190,7 +214,8 @@ struct fm_words {
     // ALiBi. BLOOM: slopes [a] fp32 (made on the device: base, powers, pow[, a second set, cat]); alibi = (slopes[:, None, None] *
     // arange(S)).repeat(B, 1, 1).to(hidden.dtype) [B a, 1, S]. FALCON: mask = ones(B, S) int64 (returned as *slopes: the local that stays);
     // alibi = slopes.bfloat16() * arange of it, reshaped [B a, 1, S], in the embeddings' type. Both floating.
-    void (*alibi)(fm_words *w, const fm_arch *arch, fm_alibi_kind kind, fm_value *hidden, fm_value **slopes, fm_value **alibi);
+    void (*alibi)(fm_words *w, const fm_arch *arch, fm_alibi_kind kind, fm_value *hidden, fm_value **slopes,
+                  fm_value **alibi);
     // falcon: alibi.reshape(B, a, 1, S) / sqrt(d), masked_fill(mask < -1 (or ~mask), min): the mask [B, a, S, S] that carries the biases.
     fm_value *(*alibi_mask)(fm_words *w, const fm_arch *arch, fm_value *alibi, fm_value *mask);
     // A block that returns a tuple (output, value): value is held with it by the model's loop (`outputs = block(...)`) until the
@@ -205,7 +230,8 @@ struct fm_words {
     //             g = c.view(T, groups, E/groups).topk(2)[0].sum(-1); i = topk(g, top_k_groups)[1]; m = zeros_like(g).scatter_(1, i, 1);
     //             m expanded to [T, E]; c = c.masked_fill(~m.bool(), -inf); indices = topk(c, top_k)[1]; weights = s.gather(1, indices);
     //             if norm_topk: weights /= (sum + 1e-20), in place; weights = weights * scaling. The weight parameter is fp32 whatever the model's type.
-    void (*router)(fm_words *w, fm_value *x, const char *name, const fm_router *how, fm_value **logits, fm_value **weights, fm_value **indices);
+    void (*router)(fm_words *w, fm_value *x, const char *name, const fm_router *how, fm_value **logits,
+                   fm_value **weights, fm_value **indices);
     // All experts, a module `name` with gate_up_proj [E, 2 I, H] and down_proj [E, H, I]. x [B, S, H] viewed [T, H];
     // result [B, S, H]. Default implementation "grouped_mm" (transformers integrations/moe.py, grouped_mm_experts_forward), all names
     // locals of one function until it returns: sample_weights = weights.reshape(-1); ids = indices.reshape(-1); ids_g, perm = sort(ids);
@@ -214,14 +240,15 @@ struct fm_words {
     // [T k, H]; y = p * w_g[:, None] (promoted: fp32 when the weights
     // are, as mixtral's); inv = empty_like(perm); inv[perm] = arange(T k); y = y[inv]; out = y.view(T, k, H).sum(1);
     // returns out.to(x.dtype).
-    fm_value *(*experts)(fm_words *w, fm_value *x, const char *name, uint32_t n_experts, uint64_t n_in, uint64_t intermediate,
-                         fm_activation act, fm_value *indices, fm_value *weights);
+    fm_value *(*experts)(fm_words *w, fm_value *x, const char *name, uint32_t n_experts, uint64_t n_in,
+                         uint64_t intermediate, fm_activation act, fm_value *indices, fm_value *weights);
     // --- multi-head latent attention: a method of the open module (no scope of its own), child linear `name` (no bias)
     // [rank] -> a (nope + v). compressed [B, S, rank] (viewed [B, 1, S, rank]), k_rot [B, 1, S, rope], both borrowed.
     //   kv = linear(compressed).view(B, S, a, nope + v).transpose(1, 2); k_nope, v = split(kv, [nope, v], -1); k_rot expanded to a heads;
     //   k = kv.new_empty(B, a, S, nope + rope); k[..., :nope].copy_(k_nope); k[..., nope:].copy_(k_rot).
     // Two floating results: k, and v (a view of kv).
-    void (*mla_keys)(fm_words *w, const fm_arch *arch, fm_value *compressed, fm_value *k_rot, const char *name, fm_value **k, fm_value **v);
+    void (*mla_keys)(fm_words *w, const fm_arch *arch, fm_value *compressed, fm_value *k_rot, const char *name,
+                     fm_value **k, fm_value **v);
     // [B, S, d] -> [B, 1, S, d], a view.
     fm_value *(*one_head)(fm_words *w, fm_value *x, uint32_t d);
     // A bare size's remainder (arch.h): module `name` with a trained vector weight [n] that has the state of any parameter and
@@ -233,13 +260,32 @@ struct fm_words {
     void (*unhold)(fm_words *w, fm_value *v);
     // Embedding rows times a number held as a buffer on the device, NAME.embed_scale (fp32 scalar, not persistent):
     // embedding(ids) * embed_scale.to(weight.dtype). (gemma, gemma2)
-    fm_value *(*scaled_embedding)(fm_words *w, const char *name, uint64_t rows, uint64_t width, fm_value *ids, double factor);
+    fm_value *(*scaled_embedding)(fm_words *w, const char *name, uint64_t rows, uint64_t width, fm_value *ids,
+                                  double factor);
 };
 
-static inline void w_enter(fm_words *w, const char *module) { w->enter(w, module); }
-static inline fm_value *w_leave(fm_words *w, fm_value *result) { return w->leave(w, result); }
-static inline fm_value *w_let(fm_words *w, fm_value *v) { return w->let(w, v); }
-static inline void w_set(fm_words *w, fm_value **variable, fm_value *v) { w->set(w, variable, v); }
-static inline void w_del(fm_words *w, fm_value **variable) { w->del(w, variable); }
-static inline fm_value *w_leave_pair(fm_words *w, fm_value *result, fm_value **second) { return w->leave_pair(w, result, second); }
+static inline void w_enter(fm_words *w, const char *module)
+{
+    w->enter(w, module);
+}
+static inline fm_value *w_leave(fm_words *w, fm_value *result)
+{
+    return w->leave(w, result);
+}
+static inline fm_value *w_let(fm_words *w, fm_value *v)
+{
+    return w->let(w, v);
+}
+static inline void w_set(fm_words *w, fm_value **variable, fm_value *v)
+{
+    w->set(w, variable, v);
+}
+static inline void w_del(fm_words *w, fm_value **variable)
+{
+    w->del(w, variable);
+}
+static inline fm_value *w_leave_pair(fm_words *w, fm_value *result, fm_value **second)
+{
+    return w->leave_pair(w, result, second);
+}
 #endif

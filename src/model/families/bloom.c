@@ -2,8 +2,10 @@
 // Source: transformers 5.24, models/bloom/modeling_bloom.py.
 #include <stddef.h>
 #include "model/families/common.h"
+#include "model/read.h"
 
-static fm_value *attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *x, fm_value *residual, const fm_block_args *args, fm_value **weights)
+static fm_value *attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *x, fm_value *residual,
+                           const fm_block_args *args, fm_value **weights)
 {
     fm_attention how = fm_attention_plain(arch, layer);
     fm_value *q, *k, *v;
@@ -26,7 +28,8 @@ static fm_value *attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_
 static fm_value *mlp(fm_words *w, const fm_arch *arch, fm_value *x, fm_value *residual)
 {
     w_enter(w, "mlp");
-    fm_value *h = w_let(w, w->act(w, w->linear(w, x, "dense_h_to_4h", arch->hidden, arch->intermediate, true), FM_ACT_BLOOM_GELU));
+    fm_value *h = w_let(
+        w, w->act(w, w->linear(w, x, "dense_h_to_4h", arch->hidden, arch->intermediate, true), FM_ACT_BLOOM_GELU));
     fm_value *down = w_let(w, w->linear(w, h, "dense_4h_to_h", arch->intermediate, arch->hidden, true));
     fm_value *out = w_let(w, w->add(w, residual, w->dropout(w, down, arch->dropout_residual)));
     return w_leave(w, out);
@@ -67,6 +70,19 @@ static fm_value *forward(fm_words *w, const fm_arch *arch)
     return fm_finish(w, arch, fm_head(w, arch, last, arch->hidden, "transformer.word_embeddings.weight"));
 }
 
+static void read(fm_reader *r, fm_arch *a)
+{
+    fm_read_common(r, a, 2048, true);
+    fm_read_heads(r, a, 0, 0);
+    a->intermediate = 4 * a->hidden;
+    a->norm_eps = fm_read_positive(r, "layer_norm_epsilon", 1e-5);
+    a->act = FM_ACT_BLOOM_GELU;
+    a->attention_bias = a->out_bias = a->mlp_bias = a->alibi = true;
+    a->residual_post_norm = fm_read_flag(r, "apply_residual_connection_post_layernorm", false);
+    a->dropout_residual = fm_read_probability(r, "hidden_dropout", 0);
+    a->dropout_attention = fm_read_probability(r, "attention_dropout", 0);
+}
+
 static const char *const order[] = {
     "transformer.word_embeddings",
     "transformer.word_embeddings_layernorm",
@@ -80,4 +96,10 @@ static const char *const order[] = {
     "lm_head",
     NULL,
 };
-const fm_family fm_family_bloom = {.id = "bloom", .model_types = "bloom", .title = "BLOOM", .forward = forward, .order = order, .no_sdpa = true};
+const fm_family fm_family_bloom = {.id = "bloom",
+                                   .model_types = "bloom",
+                                   .title = "BLOOM",
+                                   .read = read,
+                                   .forward = forward,
+                                   .order = order,
+                                   .no_sdpa = true};

@@ -31,8 +31,8 @@ fm_value *fm_attend(fm_words *w, const fm_arch *arch, fm_value *q, fm_value *k, 
     return out;
 }
 
-fm_value *fm_self_attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args, const fm_attention *how,
-                            fm_value **weights)
+fm_value *fm_self_attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args,
+                            const fm_attention *how, fm_value **weights)
 {
     w_enter(w, "self_attn");
     fm_value *q = w_let(w, fm_project_heads(w, arch, x, "q_proj", arch->n_heads, arch->attention_bias));
@@ -84,8 +84,8 @@ void fm_rotate_first_part(fm_words *w, const fm_arch *arch, fm_value **q, fm_val
     w_set(w, k, w->cat(w, k_rot, k_pass));
 }
 
-fm_value *fm_llama_like_block(fm_words *w, const fm_arch *arch, fm_value *hidden, const fm_block_args *args, fm_norm_kind norm,
-                              const fm_attention *how, fm_attention_fn *attention, fm_mlp_fn *mlp)
+fm_value *fm_llama_like_block(fm_words *w, const fm_arch *arch, fm_value *hidden, const fm_block_args *args,
+                              fm_norm_kind norm, const fm_attention *how, fm_attention_fn *attention, fm_mlp_fn *mlp)
 {
     fm_value *h = w_let(w, w->rms_norm(w, hidden, "input_layernorm", arch->hidden, norm)), *weights;
     w_set(w, &h, attention(w, arch, h, args, how, &weights));
@@ -98,7 +98,10 @@ fm_value *fm_llama_like_block(fm_words *w, const fm_arch *arch, fm_value *hidden
     return h;
 }
 
-fm_value *fm_mlp(fm_words *w, const fm_arch *arch, fm_value *x) { return fm_gated_mlp(w, arch, x, "mlp", arch->intermediate); }
+fm_value *fm_mlp(fm_words *w, const fm_arch *arch, fm_value *x)
+{
+    return fm_gated_mlp(w, arch, x, "mlp", arch->intermediate);
+}
 
 fm_value *fm_llama_block(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *hidden, const fm_block_args *args)
 {
@@ -120,7 +123,8 @@ void fm_rotary(fm_words *w, const fm_arch *arch, fm_value *like, fm_block_args *
 void fm_masks(fm_words *w, const fm_arch *arch, fm_value *embeds, const fm_block_args *args, fm_masks_made *made)
 {
     if (!arch->mask_by_layer) {
-        made->full = made->windowed = w_let(w, w->causal_mask(w, arch, (uint32_t)arch->window, args->positions, embeds));
+        made->full = made->windowed =
+            w_let(w, w->causal_mask(w, arch, (uint32_t)arch->window, args->positions, embeds));
         return;
     }
     made->full = w_let(w, w->causal_mask(w, arch, 0, args->positions, embeds));
@@ -132,8 +136,8 @@ void fm_masks(fm_words *w, const fm_arch *arch, fm_value *embeds, const fm_block
         made->windowed = w_let(w, w->causal_mask(w, arch, (uint32_t)arch->window, args->positions, embeds));
 }
 
-void fm_blocks(fm_words *w, const fm_arch *arch, const char *list, fm_block_fn *block, fm_value **h, fm_block_args *args,
-               const fm_masks_made *masks)
+void fm_blocks(fm_words *w, const fm_arch *arch, const char *list, fm_block_fn *block, fm_value **h,
+               fm_block_args *args, const fm_masks_made *masks)
 {
     uint32_t n = w->n_blocks(w, arch);
     for (uint32_t i = 0; i < n; i++) {
@@ -150,7 +154,8 @@ fm_value *fm_finish(fm_words *w, const fm_arch *arch, fm_value *logits)
 
 fm_value *fm_head(fm_words *w, const fm_arch *arch, fm_value *hidden, uint64_t width, const char *embedding)
 {
-    return w_let(w, w->head(w, hidden, "lm_head", width, arch->vocab, arch->head_bias, arch->tie_embeddings ? embedding : NULL));
+    return w_let(
+        w, w->head(w, hidden, "lm_head", width, arch->vocab, arch->head_bias, arch->tie_embeddings ? embedding : NULL));
 }
 
 fm_value *fm_llama_like_model(fm_words *w, const fm_arch *arch, fm_norm_kind norm, fm_value *embeds, fm_block_fn *block)

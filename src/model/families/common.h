@@ -20,8 +20,8 @@ fm_value *fm_attend(fm_words *w, const fm_arch *arch, fm_value *q, fm_value *k, 
                     const fm_attention *how, const char *out_name, fm_value **weights);
 
 // Module "self_attn" of Llama: q_proj, k_proj, v_proj, rotary, core, o_proj. *weights: the attention weights or NULL.
-fm_value *fm_self_attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args, const fm_attention *how,
-                            fm_value **weights);
+fm_value *fm_self_attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args,
+                            const fm_attention *how, fm_value **weights);
 
 // down_proj(act(gate_proj(x)) * up_proj(x)) as a module of that name; fm_mlp: "mlp" of the configured width.
 fm_value *fm_gated_mlp(fm_words *w, const fm_arch *arch, fm_value *x, const char *module, uint64_t intermediate);
@@ -38,8 +38,8 @@ fm_value *fm_normed_mlp(fm_words *w, const fm_arch *arch, fm_value *x);
 void fm_rotate_first_part(fm_words *w, const fm_arch *arch, fm_value **q, fm_value **k, const fm_block_args *args);
 
 // The pre-norm block of the Llama line with a family's own attention and MLP; fm_llama_block: Llama's.
-fm_value *fm_llama_like_block(fm_words *w, const fm_arch *arch, fm_value *hidden, const fm_block_args *args, fm_norm_kind norm,
-                              const fm_attention *how, fm_attention_fn *attention, fm_mlp_fn *mlp);
+fm_value *fm_llama_like_block(fm_words *w, const fm_arch *arch, fm_value *hidden, const fm_block_args *args,
+                              fm_norm_kind norm, const fm_attention *how, fm_attention_fn *attention, fm_mlp_fn *mlp);
 fm_value *fm_llama_block(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *hidden, const fm_block_args *args);
 
 // Module "rotary_emb": its buffers, and cos and sin as locals of the open scope.
@@ -53,8 +53,8 @@ typedef struct {
 void fm_masks(fm_words *w, const fm_arch *arch, fm_value *embeds, const fm_block_args *args, fm_masks_made *made);
 
 // for block in list: h = block(h). *h is a local of the open scope.
-void fm_blocks(fm_words *w, const fm_arch *arch, const char *list, fm_block_fn *block, fm_value **h, fm_block_args *args,
-               const fm_masks_made *masks);
+void fm_blocks(fm_words *w, const fm_arch *arch, const char *list, fm_block_fn *block, fm_value **h,
+               fm_block_args *args, const fm_masks_made *masks);
 
 // "lm_head" (a local of the open scope), tied to `embedding` if the configuration ties; then the loss and the way out.
 fm_value *fm_head(fm_words *w, const fm_arch *arch, fm_value *hidden, uint64_t width, const char *embedding);
@@ -63,7 +63,8 @@ fm_value *fm_finish(fm_words *w, const fm_arch *arch, fm_value *logits);
 // Inside an open scope "model": embed_tokens(ids), a local. Then all the rest of Llama's model from its embeddings on:
 // positions, mask, rotary_emb, layers, norm; leaves "model"; the result is a local of the scope around it.
 fm_value *fm_embed_tokens(fm_words *w, const fm_arch *arch);
-fm_value *fm_llama_like_model(fm_words *w, const fm_arch *arch, fm_norm_kind norm, fm_value *embeds, fm_block_fn *block);
+fm_value *fm_llama_like_model(fm_words *w, const fm_arch *arch, fm_norm_kind norm, fm_value *embeds,
+                              fm_block_fn *block);
 
 // The whole of Llama around a family's block.
 fm_value *fm_llama_like_forward(fm_words *w, const fm_arch *arch, fm_block_fn *block);

@@ -2,8 +2,10 @@
 // Source: transformers 5.24, models/gpt2/modeling_gpt2.py.
 #include <stddef.h>
 #include "model/families/common.h"
+#include "model/read.h"
 
-static fm_value *attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *x, const fm_block_args *args, fm_value **weights)
+static fm_value *attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *x, const fm_block_args *args,
+                           fm_value **weights)
 {
     fm_attention how = fm_attention_plain(arch, layer);
     fm_value *q, *k, *v;
@@ -11,7 +13,8 @@ static fm_value *attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_
     how.softmax_fp32 = false;
     how.scale = (arch->scale_attention ? how.scale : 1.0) / (arch->scale_by_layer ? layer + 1.0 : 1.0);
     w_enter(w, "attn");
-    w->split_qkv(w, w->conv1d(w, x, "c_attn", arch->hidden, 3 * arch->hidden), FM_QKV_SPLIT, arch->n_heads, arch->n_heads, arch->head_dim, &q, &k, &v);
+    w->split_qkv(w, w->conv1d(w, x, "c_attn", arch->hidden, 3 * arch->hidden), FM_QKV_SPLIT, arch->n_heads,
+                 arch->n_heads, arch->head_dim, &q, &k, &v);
     q = w_let(w, q);
     k = w_let(w, k);
     v = w_let(w, v);
@@ -63,6 +66,25 @@ static fm_value *forward(fm_words *w, const fm_arch *arch)
     return fm_finish(w, arch, fm_head(w, arch, last, arch->hidden, "transformer.wte.weight"));
 }
 
+static void read(fm_reader *r, fm_arch *a)
+{
+    fm_read_common(r, a, 1024, true);
+    fm_read_heads(r, a, 0, 0);
+    a->intermediate = fm_read_size(r, "n_inner", 4 * a->hidden);
+    a->norm_eps = fm_read_positive(r, "layer_norm_epsilon", 1e-5);
+    a->act = fm_read_activation(r, "activation_function", "gelu_new");
+    a->attention_bias = a->out_bias = a->mlp_bias = true;
+    a->dropout_embed = fm_read_probability(r, "embd_pdrop", 0.1);
+    a->dropout_residual = fm_read_probability(r, "resid_pdrop", 0.1);
+    a->dropout_attention = fm_read_probability(r, "attn_pdrop", 0.1);
+    a->scale_attention = fm_read_flag(r, "scale_attn_weights", true);
+    a->scale_by_layer = fm_read_flag(r, "scale_attn_by_inverse_layer_idx", false);
+    a->scale_fp32 = fm_read_flag(r, "reorder_and_upcast_attn", false);
+    if (fm_read_flag(r, "add_cross_attention", false))
+        fm_read_fail(r, "add_cross_attention", FM_ERR_UNSUPPORTED,
+                     "cross attention is not described: only decoders without it are");
+}
+
 static const char *const order[] = {
     "transformer.wte",
     "transformer.wpe",
@@ -76,4 +98,5 @@ static const char *const order[] = {
     "lm_head",
     NULL,
 };
-const fm_family fm_family_gpt2 = {.id = "gpt2", .model_types = "gpt2", .title = "GPT-2", .forward = forward, .order = order};
+const fm_family fm_family_gpt2 = {
+    .id = "gpt2", .model_types = "gpt2", .title = "GPT-2", .read = read, .forward = forward, .order = order};

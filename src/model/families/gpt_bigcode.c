@@ -2,8 +2,10 @@
 // Source: transformers 5.24, models/gpt_bigcode/modeling_gpt_bigcode.py.
 #include <stddef.h>
 #include "model/families/common.h"
+#include "model/read.h"
 
-static fm_value *attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *x, const fm_block_args *args, fm_value **weights)
+static fm_value *attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *x, const fm_block_args *args,
+                           fm_value **weights)
 {
     fm_attention how = fm_attention_plain(arch, layer);
     fm_value *q, *k, *v;
@@ -11,7 +13,8 @@ static fm_value *attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_
     uint64_t width = arch->hidden + 2 * (uint64_t)arch->n_kv_heads * arch->head_dim;
     how.scale = arch->scale_attention ? how.scale : 1.0;
     w_enter(w, "attn");
-    w->split_qkv(w, w->linear(w, x, "c_attn", arch->hidden, width, true), layout, arch->n_heads, arch->n_kv_heads, arch->head_dim, &q, &k, &v);
+    w->split_qkv(w, w->linear(w, x, "c_attn", arch->hidden, width, true), layout, arch->n_heads, arch->n_kv_heads,
+                 arch->head_dim, &q, &k, &v);
     q = w_let(w, q);
     k = w_let(w, k);
     v = w_let(w, v);
@@ -52,6 +55,26 @@ static fm_value *forward(fm_words *w, const fm_arch *arch)
     return fm_finish(w, arch, fm_head(w, arch, last, arch->hidden, "transformer.wte.weight"));
 }
 
+static void read(fm_reader *r, fm_arch *a)
+{
+    fm_read_common(r, a, 1024, true);
+    a->multi_query = fm_read_flag(r, "multi_query", true);
+    fm_read_heads(r, a, 0, 0);
+    a->n_kv_heads = a->multi_query ? 1 : a->n_heads;
+    a->intermediate = fm_read_size(r, "n_inner", 4 * a->hidden);
+    a->norm_eps = fm_read_positive(r, "layer_norm_epsilon", 1e-5);
+    a->act = fm_read_activation(r, "activation_function", "gelu_pytorch_tanh");
+    a->attention_bias = a->out_bias = a->mlp_bias = true;
+    a->dropout_embed = fm_read_probability(r, "embd_pdrop", 0.1);
+    a->dropout_residual = fm_read_probability(r, "resid_pdrop", 0.1);
+    a->dropout_attention = fm_read_probability(r, "attn_pdrop", 0.1);
+    a->scale_attention = fm_read_flag(r, "scale_attn_weights", true);
+    a->scale_fp32 = fm_read_flag(r, "attention_softmax_in_fp32", true);
+    if (fm_read_flag(r, "add_cross_attention", false))
+        fm_read_fail(r, "add_cross_attention", FM_ERR_UNSUPPORTED,
+                     "cross attention is not described: only decoders without it are");
+}
+
 static const char *const order[] = {
     "transformer.wte",
     "transformer.wpe",
@@ -65,4 +88,9 @@ static const char *const order[] = {
     "lm_head",
     NULL,
 };
-const fm_family fm_family_gpt_bigcode = {.id = "gpt_bigcode", .model_types = "gpt_bigcode", .title = "GPT-BigCode", .forward = forward, .order = order};
+const fm_family fm_family_gpt_bigcode = {.id = "gpt_bigcode",
+                                         .model_types = "gpt_bigcode",
+                                         .title = "GPT-BigCode",
+                                         .read = read,
+                                         .forward = forward,
+                                         .order = order};

@@ -2,8 +2,10 @@
 // Source: transformers 5.24, models/gpt_neox/modeling_gpt_neox.py.
 #include <stddef.h>
 #include "model/families/common.h"
+#include "model/read.h"
 
-static fm_value *attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *x, const fm_block_args *args, fm_value **weights)
+static fm_value *attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *x, const fm_block_args *args,
+                           fm_value **weights)
 {
     fm_attention how = fm_attention_plain(arch, layer);
     fm_value *q, *k, *v;
@@ -20,7 +22,8 @@ static fm_value *attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_
 }
 
 // attention(input_layernorm(hidden)): the norm's result is an argument and nobody's local, but a call holds its arguments.
-static fm_value *normed_attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *hidden, const fm_block_args *args, fm_value **weights)
+static fm_value *normed_attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *hidden,
+                                  const fm_block_args *args, fm_value **weights)
 {
     fm_value *normed = w->hold(w, w->layer_norm(w, hidden, "input_layernorm", arch->hidden, true));
     fm_value *out = attention(w, arch, layer, normed, args, weights);
@@ -72,6 +75,21 @@ static fm_value *forward(fm_words *w, const fm_arch *arch)
     return fm_finish(w, arch, fm_head(w, arch, last, arch->hidden, "gpt_neox.embed_in.weight"));
 }
 
+static void read(fm_reader *r, fm_arch *a)
+{
+    fm_read_common(r, a, 2048, false);
+    fm_read_heads(r, a, 0, 0);
+    fm_read_rope(r, a, 10000, 0.25, 0);
+    a->intermediate = fm_read_size(r, "intermediate_size", FM_NEEDED);
+    a->norm_eps = fm_read_positive(r, "layer_norm_eps", 1e-5);
+    a->act = fm_read_activation(r, "hidden_act", "gelu");
+    a->attention_bias = a->out_bias = fm_read_flag(r, "attention_bias", true);
+    a->mlp_bias = true;
+    a->parallel_residual = fm_read_flag(r, "use_parallel_residual", true);
+    a->dropout_embed = a->dropout_residual = fm_read_probability(r, "hidden_dropout", 0);
+    a->dropout_attention = fm_read_probability(r, "attention_dropout", 0);
+}
+
 static const char *const order[] = {
     "gpt_neox.embed_in",
     "gpt_neox.layers.*.input_layernorm",
@@ -84,4 +102,5 @@ static const char *const order[] = {
     "lm_head",
     NULL,
 };
-const fm_family fm_family_gpt_neox = {.id = "gpt_neox", .model_types = "gpt_neox", .title = "GPT-NeoX", .forward = forward, .order = order};
+const fm_family fm_family_gpt_neox = {
+    .id = "gpt_neox", .model_types = "gpt_neox", .title = "GPT-NeoX", .read = read, .forward = forward, .order = order};

@@ -2,6 +2,7 @@
 // Source: transformers 5.24, models/granite/modeling_granite.py.
 #include <stddef.h>
 #include "model/families/common.h"
+#include "model/read.h"
 
 static fm_value *block(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *hidden, const fm_block_args *args)
 {
@@ -30,6 +31,15 @@ static fm_value *forward(fm_words *w, const fm_arch *arch)
     return fm_finish(w, arch, logits);
 }
 
+static void read(fm_reader *r, fm_arch *a)
+{
+    fm_read_llama_like(r, a, 2048, 1e-6, false);
+    a->embedding_multiplier = fm_read_number(r, "embedding_multiplier", 1);
+    a->residual_multiplier = fm_read_number(r, "residual_multiplier", 1);
+    a->attention_multiplier = fm_read_number(r, "attention_multiplier", 1);
+    a->logits_scaling = fm_read_positive(r, "logits_scaling", 1);
+}
+
 static const char *const order[] = {
     "model.embed_tokens",
     "model.layers.*.self_attn.q_proj",
@@ -45,4 +55,5 @@ static const char *const order[] = {
     "lm_head",
     NULL,
 };
-const fm_family fm_family_granite = {.id = "granite", .model_types = "granite", .title = "Granite", .forward = forward, .order = order};
+const fm_family fm_family_granite = {
+    .id = "granite", .model_types = "granite", .title = "Granite", .read = read, .forward = forward, .order = order};

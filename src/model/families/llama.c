@@ -2,6 +2,7 @@
 // Source: transformers 5.24, models/llama/modeling_llama.py.
 #include <stddef.h>
 #include "model/families/common.h"
+#include "model/read.h"
 
 // A bare size is Llama's shape plus, where no Llama has exactly that many parameters, a vector of what is left.
 static fm_value *sized_forward(fm_words *w, const fm_arch *arch)
@@ -16,6 +17,11 @@ static fm_value *sized_forward(fm_words *w, const fm_arch *arch)
 static fm_value *forward(fm_words *w, const fm_arch *arch)
 {
     return arch->remainder ? sized_forward(w, arch) : fm_llama_like_forward(w, arch, fm_llama_block);
+}
+
+static void read(fm_reader *r, fm_arch *a)
+{
+    fm_read_llama_like(r, a, 2048, 1e-6, false);
 }
 
 static const char *const order[] = {
@@ -34,4 +40,5 @@ static const char *const order[] = {
     "lm_head",
     NULL,
 };
-const fm_family fm_family_llama = {.id = "llama", .model_types = "llama", .title = "Llama", .forward = forward, .order = order};
+const fm_family fm_family_llama = {
+    .id = "llama", .model_types = "llama", .title = "Llama", .read = read, .forward = forward, .order = order};

@@ -2,8 +2,19 @@
 // Source: transformers 5.24, models/mistral/modeling_mistral.py.
 #include <stddef.h>
 #include "model/families/common.h"
+#include "model/read.h"
 
-static fm_value *forward(fm_words *w, const fm_arch *arch) { return fm_llama_like_forward(w, arch, fm_llama_block); }
+static fm_value *forward(fm_words *w, const fm_arch *arch)
+{
+    return fm_llama_like_forward(w, arch, fm_llama_block);
+}
+
+static void read(fm_reader *r, fm_arch *a)
+{
+    fm_read_llama_like(r, a, 131072, 1e-6, false);
+    a->attention_bias = a->out_bias = a->mlp_bias = false;
+    a->window = fm_read_nullable_size(r, "sliding_window", 4096);
+}
 
 static const char *const order[] = {
     "model.embed_tokens",
@@ -20,4 +31,5 @@ static const char *const order[] = {
     "lm_head",
     NULL,
 };
-const fm_family fm_family_mistral = {.id = "mistral", .model_types = "mistral", .title = "Mistral", .forward = forward, .order = order};
+const fm_family fm_family_mistral = {
+    .id = "mistral", .model_types = "mistral", .title = "Mistral", .read = read, .forward = forward, .order = order};

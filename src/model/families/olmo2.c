@@ -2,15 +2,18 @@
 // Source: transformers 5.24, models/olmo2/modeling_olmo2.py.
 #include <stddef.h>
 #include "model/families/common.h"
+#include "model/read.h"
 
-static fm_value *attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args, const fm_attention *how,
-                           fm_value **weights)
+static fm_value *attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args,
+                           const fm_attention *how, fm_value **weights)
 {
     uint32_t d = arch->head_dim;
     uint64_t q_width = (uint64_t)arch->n_heads * d, kv_width = (uint64_t)arch->n_kv_heads * d;
     w_enter(w, "self_attn");
-    fm_value *q = w_let(w, w->rms_norm(w, w->linear(w, x, "q_proj", arch->hidden, q_width, arch->attention_bias), "q_norm", q_width, FM_NORM_OLMO2));
-    fm_value *k = w_let(w, w->rms_norm(w, w->linear(w, x, "k_proj", arch->hidden, kv_width, arch->attention_bias), "k_norm", kv_width, FM_NORM_OLMO2));
+    fm_value *q = w_let(w, w->rms_norm(w, w->linear(w, x, "q_proj", arch->hidden, q_width, arch->attention_bias),
+                                       "q_norm", q_width, FM_NORM_OLMO2));
+    fm_value *k = w_let(w, w->rms_norm(w, w->linear(w, x, "k_proj", arch->hidden, kv_width, arch->attention_bias),
+                                       "k_norm", kv_width, FM_NORM_OLMO2));
     fm_value *v = w_let(w, w->linear(w, x, "v_proj", arch->hidden, kv_width, arch->attention_bias));
     w_set(w, &q, w->heads(w, q, arch->n_heads, d));
     w_set(w, &k, w->heads(w, k, arch->n_kv_heads, d));
@@ -43,6 +46,13 @@ static fm_value *forward(fm_words *w, const fm_arch *arch)
     return fm_finish(w, arch, fm_head(w, arch, last, arch->hidden, "model.embed_tokens.weight"));
 }
 
+static void read(fm_reader *r, fm_arch *a)
+{
+    fm_read_llama_like(r, a, 2048, 1e-5, false);
+    a->mlp_bias = false;
+    a->rope.fp32_tables = true;
+}
+
 static const char *const order[] = {
     "model.embed_tokens",
     "model.layers.*.self_attn.q_proj",
@@ -60,4 +70,5 @@ static const char *const order[] = {
     "lm_head",
     NULL,
 };
-const fm_family fm_family_olmo2 = {.id = "olmo2", .model_types = "olmo2", .title = "OLMo 2", .forward = forward, .order = order};
+const fm_family fm_family_olmo2 = {
+    .id = "olmo2", .model_types = "olmo2", .title = "OLMo 2", .read = read, .forward = forward, .order = order};

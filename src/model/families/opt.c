@@ -2,13 +2,16 @@
 // Source: transformers 5.24, models/opt/modeling_opt.py.
 #include <stddef.h>
 #include "model/families/common.h"
+#include "model/read.h"
 
 static fm_value *norm(fm_words *w, const fm_arch *arch, fm_value *x, const char *name)
 {
-    return arch->norm_affine ? w->layer_norm(w, x, name, arch->hidden, true) : w->layer_norm_plain(w, x, name, arch->hidden);
+    return arch->norm_affine ? w->layer_norm(w, x, name, arch->hidden, true)
+                             : w->layer_norm_plain(w, x, name, arch->hidden);
 }
 
-static fm_value *attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *x, const fm_block_args *args, fm_value **weights)
+static fm_value *attention(fm_words *w, const fm_arch *arch, uint32_t layer, fm_value *x, const fm_block_args *args,
+                           fm_value **weights)
 {
     fm_attention how = fm_attention_plain(arch, layer);
     uint64_t h = arch->hidden;
@@ -62,7 +65,8 @@ static fm_value *decoder(fm_words *w, const fm_arch *arch)
     w_let(w, ones);
     args.positions = w_let(w, ids);
     fm_masks(w, arch, embeds, &args, &masks);
-    fm_value *placed = w_let(w, w->embedding(w, "embed_positions", arch->max_positions + 2, arch->hidden, w->offset_ids(w, args.positions, 2)));
+    fm_value *placed = w_let(w, w->embedding(w, "embed_positions", arch->max_positions + 2, arch->hidden,
+                                             w->offset_ids(w, args.positions, 2)));
     if (projects)
         w_set(w, &embeds, w->linear(w, embeds, "project_in", arch->embed_width, arch->hidden, false));
     fm_value *h = w_let(w, w->add(w, embeds, placed));
@@ -82,6 +86,22 @@ static fm_value *forward(fm_words *w, const fm_arch *arch)
     return fm_finish(w, arch, fm_head(w, arch, last, arch->embed_width, "model.decoder.embed_tokens.weight"));
 }
 
+static void read(fm_reader *r, fm_arch *a)
+{
+    fm_read_common(r, a, 2048, true);
+    fm_read_heads(r, a, 0, 0);
+    a->intermediate = fm_read_size(r, "ffn_dim", FM_NEEDED);
+    a->embed_width = fm_read_size(r, "word_embed_proj_dim", a->hidden);
+    a->norm_eps = 1e-5;
+    a->act = fm_read_activation(r, "activation_function", "relu");
+    a->attention_bias = a->out_bias = a->mlp_bias = fm_read_flag(r, "enable_bias", true);
+    a->norm_before = fm_read_flag(r, "do_layer_norm_before", true);
+    a->norm_affine = fm_read_flag(r, "layer_norm_elementwise_affine", true);
+    a->final_norm = a->norm_before && !fm_read_flag(r, "_remove_final_layer_norm", false);
+    a->dropout_residual = fm_read_probability(r, "dropout", 0.1);
+    a->dropout_attention = fm_read_probability(r, "attention_dropout", 0);
+}
+
 static const char *const order[] = {
     "model.decoder.embed_tokens",
     "model.decoder.embed_positions",
@@ -99,4 +119,5 @@ static const char *const order[] = {
     "lm_head",
     NULL,
 };
-const fm_family fm_family_opt = {.id = "opt", .model_types = "opt", .title = "OPT", .forward = forward, .order = order};
+const fm_family fm_family_opt = {
+    .id = "opt", .model_types = "opt", .title = "OPT", .read = read, .forward = forward, .order = order};

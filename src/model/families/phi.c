@@ -2,9 +2,10 @@
 // Source: transformers 5.24, models/phi/modeling_phi.py.
 #include <stddef.h>
 #include "model/families/common.h"
+#include "model/read.h"
 
-static fm_value *attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args, const fm_attention *how,
-                           fm_value **weights)
+static fm_value *attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args,
+                           const fm_attention *how, fm_value **weights)
 {
     w_enter(w, "self_attn");
     fm_value *q = w_let(w, fm_project_heads(w, arch, x, "q_proj", arch->n_heads, arch->attention_bias));
@@ -49,6 +50,21 @@ static fm_value *forward(fm_words *w, const fm_arch *arch)
     return fm_finish(w, arch, fm_head(w, arch, last, arch->hidden, "model.embed_tokens.weight"));
 }
 
+static void read(fm_reader *r, fm_arch *a)
+{
+    fm_read_common(r, a, 2048, false);
+    fm_read_heads(r, a, 0, 0);
+    fm_read_rope(r, a, 10000, 0.5, 0);
+    a->intermediate = fm_read_size(r, "intermediate_size|n_inner", 4 * a->hidden);
+    a->norm_eps = fm_read_positive(r, "layer_norm_eps|layer_norm_epsilon", 1e-5);
+    a->act = fm_read_activation(r, "hidden_act|activation_function", "gelu_new");
+    a->attention_bias = a->out_bias = a->mlp_bias = a->head_bias = true;
+    a->qk_norm = fm_read_flag(r, "qk_layernorm", false);
+    a->dropout_embed = fm_read_probability(r, "embd_pdrop", 0);
+    a->dropout_residual = fm_read_probability(r, "resid_pdrop", 0);
+    a->dropout_attention = fm_read_probability(r, "attention_dropout|attn_pdrop", 0);
+}
+
 static const char *const order[] = {
     "model.embed_tokens",
     "model.layers.*.self_attn.q_proj",
@@ -64,4 +80,5 @@ static const char *const order[] = {
     "lm_head",
     NULL,
 };
-const fm_family fm_family_phi = {.id = "phi", .model_types = "phi", .title = "Phi", .forward = forward, .order = order};
+const fm_family fm_family_phi = {
+    .id = "phi", .model_types = "phi", .title = "Phi", .read = read, .forward = forward, .order = order};

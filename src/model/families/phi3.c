@@ -2,9 +2,10 @@
 // Source: transformers 5.24, models/phi3/modeling_phi3.py.
 #include <stddef.h>
 #include "model/families/common.h"
+#include "model/read.h"
 
-static fm_value *attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args, const fm_attention *how,
-                           fm_value **weights)
+static fm_value *attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args,
+                           const fm_attention *how, fm_value **weights)
 {
     uint64_t width = ((uint64_t)arch->n_heads + 2 * (uint64_t)arch->n_kv_heads) * arch->head_dim;
     w_enter(w, "self_attn");
@@ -44,7 +45,18 @@ static fm_value *block(fm_words *w, const fm_arch *arch, uint32_t layer, fm_valu
     return h;
 }
 
-static fm_value *forward(fm_words *w, const fm_arch *arch) { return fm_llama_like_forward(w, arch, block); }
+static fm_value *forward(fm_words *w, const fm_arch *arch)
+{
+    return fm_llama_like_forward(w, arch, block);
+}
+
+static void read(fm_reader *r, fm_arch *a)
+{
+    fm_read_llama_like(r, a, 4096, 1e-5, false);
+    a->attention_bias = a->out_bias = a->mlp_bias = false;
+    a->dropout_residual = fm_read_probability(r, "resid_pdrop", 0);
+    a->window = fm_read_nullable_size(r, "sliding_window", 0);
+}
 
 static const char *const order[] = {
     "model.embed_tokens",
@@ -58,4 +70,5 @@ static const char *const order[] = {
     "lm_head",
     NULL,
 };
-const fm_family fm_family_phi3 = {.id = "phi3", .model_types = "phi3", .title = "Phi-3", .forward = forward, .order = order};
+const fm_family fm_family_phi3 = {
+    .id = "phi3", .model_types = "phi3", .title = "Phi-3", .read = read, .forward = forward, .order = order};

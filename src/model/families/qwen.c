@@ -2,8 +2,10 @@
 // Source: the model's published code (modeling_qwen.py on its page; it never became part of transformers).
 #include <stddef.h>
 #include "model/families/common.h"
+#include "model/read.h"
 
-static fm_value *attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args, const fm_attention *how, fm_value **weights)
+static fm_value *attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args,
+                           const fm_attention *how, fm_value **weights)
 {
     uint64_t width = (uint64_t)arch->n_heads * arch->head_dim;
     fm_value *q, *k, *v;
@@ -65,6 +67,20 @@ static fm_value *forward(fm_words *w, const fm_arch *arch)
     return fm_finish(w, arch, fm_head(w, arch, last, arch->hidden, "transformer.wte.weight"));
 }
 
+static void read(fm_reader *r, fm_arch *a)
+{
+    fm_read_common(r, a, 8192, false);
+    fm_read_heads(r, a, 0, fm_read_natural(r, "kv_channels", 0));
+    fm_read_rope(r, a, 10000, 1, 0);
+    a->intermediate = fm_read_size(r, "intermediate_size", FM_NEEDED) / 2;
+    a->norm_eps = fm_read_positive(r, "layer_norm_epsilon", 1e-6);
+    a->act = FM_ACT_SILU;
+    a->attention_bias = true;
+    a->out_bias = a->mlp_bias = !fm_read_flag(r, "no_bias", true);
+    a->dropout_embed = fm_read_probability(r, "emb_dropout_prob", 0);
+    a->dropout_attention = fm_read_probability(r, "attn_dropout_prob", 0);
+}
+
 static const char *const order[] = {
     "transformer.wte",
     "transformer.h.*.ln_1",
@@ -78,4 +94,5 @@ static const char *const order[] = {
     "lm_head",
     NULL,
 };
-const fm_family fm_family_qwen = {.id = "qwen", .model_types = "qwen", .title = "Qwen", .forward = forward, .order = order};
+const fm_family fm_family_qwen = {
+    .id = "qwen", .model_types = "qwen", .title = "Qwen", .read = read, .forward = forward, .order = order};

@@ -2,9 +2,10 @@
 // Source: transformers 5.24, models/stablelm/modeling_stablelm.py.
 #include <stddef.h>
 #include "model/families/common.h"
+#include "model/read.h"
 
-static fm_value *attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args, const fm_attention *how,
-                           fm_value **weights)
+static fm_value *attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args,
+                           const fm_attention *how, fm_value **weights)
 {
     uint32_t d = arch->head_dim;
     uint64_t q_width = (uint64_t)arch->n_heads * d, kv_width = (uint64_t)arch->n_kv_heads * d;
@@ -60,6 +61,21 @@ static fm_value *forward(fm_words *w, const fm_arch *arch)
     return fm_finish(w, arch, fm_head(w, arch, last, arch->hidden, "model.embed_tokens.weight"));
 }
 
+static void read(fm_reader *r, fm_arch *a)
+{
+    fm_read_common(r, a, 4096, false);
+    fm_read_heads(r, a, 32, 0);
+    fm_read_rope(r, a, 10000, 0.25, 0);
+    a->intermediate = fm_read_size(r, "intermediate_size", FM_NEEDED);
+    a->norm_eps = fm_read_positive(r, "layer_norm_eps|norm_eps", 1e-5);
+    a->act = fm_read_activation(r, "hidden_act", "silu");
+    a->attention_bias = fm_read_flag(r, "use_qkv_bias", false);
+    a->qk_norm = fm_read_flag(r, "qk_layernorm", false);
+    a->parallel_residual = fm_read_flag(r, "use_parallel_residual", false);
+    a->dropout_residual = fm_read_probability(r, "hidden_dropout", 0);
+    a->dropout_attention = fm_read_probability(r, "attention_dropout", 0);
+}
+
 static const char *const order[] = {
     "model.embed_tokens",
     "model.layers.*.self_attn.q_proj",
@@ -77,4 +93,5 @@ static const char *const order[] = {
     "lm_head",
     NULL,
 };
-const fm_family fm_family_stablelm = {.id = "stablelm", .model_types = "stablelm", .title = "StableLM", .forward = forward, .order = order};
+const fm_family fm_family_stablelm = {
+    .id = "stablelm", .model_types = "stablelm", .title = "StableLM", .read = read, .forward = forward, .order = order};

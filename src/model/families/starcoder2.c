@@ -2,9 +2,10 @@
 // Source: transformers 5.24, models/starcoder2/modeling_starcoder2.py.
 #include <stddef.h>
 #include "model/families/common.h"
+#include "model/read.h"
 
-static fm_value *attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args, const fm_attention *how,
-                           fm_value **weights)
+static fm_value *attention(fm_words *w, const fm_arch *arch, fm_value *x, const fm_block_args *args,
+                           const fm_attention *how, fm_value **weights)
 {
     w_enter(w, "self_attn");
     fm_value *q = w_let(w, fm_project_heads(w, arch, x, "q_proj", arch->n_heads, arch->attention_bias));
@@ -48,6 +49,21 @@ static fm_value *forward(fm_words *w, const fm_arch *arch)
     return fm_finish(w, arch, fm_head(w, arch, last, arch->hidden, "model.embed_tokens.weight"));
 }
 
+static void read(fm_reader *r, fm_arch *a)
+{
+    fm_read_common(r, a, 4096, true);
+    fm_read_heads(r, a, 2, 0);
+    fm_read_rope(r, a, 10000, 1, 0);
+    a->intermediate = fm_read_size(r, "intermediate_size", FM_NEEDED);
+    a->norm_eps = fm_read_positive(r, "norm_epsilon", 1e-5);
+    a->act = fm_read_activation(r, "hidden_act", "gelu_pytorch_tanh");
+    a->attention_bias = a->out_bias = a->mlp_bias = fm_read_flag(r, "use_bias", true);
+    a->dropout_embed = fm_read_probability(r, "embedding_dropout", 0);
+    a->dropout_residual = fm_read_probability(r, "residual_dropout", 0);
+    a->dropout_attention = fm_read_probability(r, "attention_dropout", 0);
+    a->window = fm_read_nullable_size(r, "sliding_window", 0);
+}
+
 static const char *const order[] = {
     "model.embed_tokens",
     "model.layers.*.self_attn.q_proj",
@@ -62,4 +78,9 @@ static const char *const order[] = {
     "lm_head",
     NULL,
 };
-const fm_family fm_family_starcoder2 = {.id = "starcoder2", .model_types = "starcoder2", .title = "StarCoder2", .forward = forward, .order = order};
+const fm_family fm_family_starcoder2 = {.id = "starcoder2",
+                                        .model_types = "starcoder2",
+                                        .title = "StarCoder2",
+                                        .read = read,
+                                        .forward = forward,
+                                        .order = order};
