@@ -1,10 +1,12 @@
 // JSON by way of Jansson, which knows the grammar but keeps no places, stops integers at 2^63 and names only one of two
 // equal keys. So a text is looked at three times: a scan for depth and amount, before anything is built; Jansson; and a
-// walk over Jansson's values with a cursor in the text, which Jansson has by then found to be well formed.
+// walk over Jansson's values with a cursor in the text, which Jansson has by then found to be well formed. Strings and
+// numbers are taken from the text on that walk: when memory runs out, Jansson drops letters of a token in silence.
 #include <jansson.h>
 #include <stdio.h>
 #include <string.h>
 #include "base/alloc.h"
+#include "base/utf8.h"
 #include "files/tree_node.h"
 
 enum { MAX_VALUES = 10000000 }; // what one text may hold: bounds memory, at about 100 bytes a value
@@ -158,7 +160,8 @@ static bool starts_with(const cursor *c, const char *word)
 static fm_status fail_syntax(cursor c, const json_error_t *e, fm_err *err)
 {
     enum json_error_code code = json_error_code(e);
-    if (code == json_error_out_of_memory)
+    // Where its memory is out Jansson mostly gives up without a word.
+    if (code == json_error_out_of_memory || !e->text[0])
         return fm_fail_memory(err, "reading JSON");
     size_t position = e->position > 0 ? (size_t)e->position : 0;
     if (code == json_error_duplicate_key)
@@ -200,6 +203,54 @@ static fm_node *new_node(cursor *c, const fm_node *parent)
     return node;
 }
 
+static unsigned hex4(const char *p)
+{
+    unsigned v = 0;
+    for (int i = 0; i < 4; i++)
+        v = v << 4 | (unsigned)(p[i] <= '9' ? p[i] - '0' : (p[i] | 0x20) - 'a' + 10);
+    return v;
+}
+
+// Decodes the escape at p (a backslash) into out; moves p past it.
+static size_t decode_escape(const char **p, char out[4])
+{
+    static const char names[] = "\"\\/bfnrt", values[] = "\"\\/\b\f\n\r\t";
+    char kind = (*p)[1];
+    *p += 2;
+    if (kind != 'u') {
+        out[0] = values[strchr(names, kind) - names];
+        return 1;
+    }
+    uint32_t code = hex4(*p);
+    *p += 4;
+    if (code >= 0xd800 && code < 0xdc00) { // Jansson has seen to it that the other half follows
+        code = 0x10000 + ((code - 0xd800) << 10) + (hex4(*p + 2) - 0xdc00);
+        *p += 6;
+    }
+    return fm_utf8_encode(code, out);
+}
+
+// The string at the cursor, decoded into the arena; moves past it.
+static char *take_string(cursor *c, size_t *n)
+{
+    const char *p = c->text + c->at + 1;
+    skip_string(c);
+    const char *end = c->text + c->at - 1;
+    // No escape is shorter than what it stands for.
+    char *out = fm_arena_text(&c->tree->arena, p, (size_t)(end - p));
+    size_t used = 0;
+    if (!out)
+        return NULL;
+    while (p < end)
+        if (*p == '\\')
+            used += decode_escape(&p, out + used);
+        else
+            out[used++] = *p++;
+    out[used] = 0;
+    *n = used;
+    return out;
+}
+
 static fm_status fill_array(cursor *c, json_t *json, fm_node *node, fm_err *err)
 {
     node->type = FM_NODE_ARRAY;
@@ -229,14 +280,13 @@ static fm_status fill_object(cursor *c, json_t *json, fm_node *node, fm_err *err
         return fm_fail_memory(err, "an object of JSON");
     // Jansson iterates in the order of insertion, which without duplicates is the order of the text.
     for (void *i = json_object_iter(json); i; i = json_object_iter_next(json, i)) {
-        const char *key = json_object_iter_key(i);
+        size_t n;
         fm_node *member = new_node(c, node);
-        if (!member || !(member->key = fm_arena_text(&c->tree->arena, key, strlen(key))))
-            return fm_fail_memory(err, "an object of JSON");
         step(c); // '{' or ','
         skip_space(c);
+        if (!member || !(member->key = take_string(c, &n)))
+            return fm_fail_memory(err, "an object of JSON");
         member->key_line = c->line;
-        step(c); // the key
         step(c); // ':'
         node->items[node->count++] = member;
         fm_status status = fill(c, json_object_iter_value(i), member, err);
@@ -249,7 +299,7 @@ static fm_status fill_object(cursor *c, json_t *json, fm_node *node, fm_err *err
     return fm_node_seal(c->tree, node, err);
 }
 
-static fm_status fill_number(cursor *c, json_t *json, fm_node *node, fm_err *err)
+static fm_status fill_number(cursor *c, fm_node *node, fm_err *err)
 {
     size_t start = c->at;
     while (c->at < c->n && c->text[c->at] && strchr("+-.0123456789eE", c->text[c->at]))
@@ -261,7 +311,7 @@ static fm_status fill_number(cursor *c, json_t *json, fm_node *node, fm_err *err
     node->text = text;
     if (strpbrk(text, ".eE")) {
         node->type = FM_NODE_DOUBLE;
-        node->value.d = json_real_value(json);
+        node->value.d = fm_parse_double(text);
     } else {
         bool negative = *text == '-';
         fm_node_set_integer(node, text + negative, n - negative, 10, negative);
@@ -282,13 +332,11 @@ static fm_status fill(cursor *c, json_t *json, fm_node *node, fm_err *err)
         return fill_array(c, json, node, err);
     case JSON_STRING:
         node->type = FM_NODE_STRING;
-        node->count = json_string_length(json);
-        node->text = fm_arena_text(&c->tree->arena, json_string_value(json), node->count);
-        skip_string(c);
+        node->text = take_string(c, &node->count);
         return node->text ? FM_OK : fm_fail_memory(err, "a string of JSON");
     case JSON_INTEGER:
     case JSON_REAL:
-        return fill_number(c, json, node, err);
+        return fill_number(c, node, err);
     case JSON_TRUE:
     case JSON_FALSE:
         node->type = FM_NODE_BOOL;

@@ -43,6 +43,9 @@ fm_status fm_node_seal(fm_tree *tree, fm_node *object, fm_err *err) FM_MUST_USE;
 // passes 64 bits: then the type is FM_NODE_DOUBLE and the value the nearest double.
 bool fm_node_set_integer(fm_node *node, const char *digits, size_t n, unsigned base, bool negative);
 
+// strtod with a '.' whatever the locale; `text` is a decimal number and nothing else.
+double fm_parse_double(const char *text);
+
 // Fails at a place of the text that is not (yet) a node. `name` may be "".
 fm_status fm_tree_fail_at(const char *name, fm_err *err, fm_status code, uint64_t offset, uint32_t line,
                           uint32_t column, const char *format, ...) FM_PRINTF(7, 8);

@@ -1,3 +1,4 @@
+#include <locale.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,6 +11,16 @@ static int digit_value(char c)
            : c >= 'a' && c <= 'f' ? c - 'a' + 10
            : c >= 'A' && c <= 'F' ? c - 'A' + 10
                                   : 99;
+}
+
+double fm_parse_double(const char *text)
+{
+    char copy[512];
+    const char *point = localeconv()->decimal_point, *dot = strchr(text, '.');
+    if (!dot || !strcmp(point, ".") || strlen(text) + strlen(point) > sizeof copy)
+        return strtod(text, NULL);
+    snprintf(copy, sizeof copy, "%.*s%s%s", (int)(dot - text), text, point, dot + 1);
+    return strtod(copy, NULL);
 }
 
 bool fm_node_set_integer(fm_node *node, const char *digits, size_t n, unsigned base, bool negative)
@@ -36,7 +47,7 @@ bool fm_node_set_integer(fm_node *node, const char *digits, size_t n, unsigned b
     node->type = FM_NODE_DOUBLE;
     // strtod rounds once; summing digits does not.
     if (base == 10)
-        approximate = strtod(digits, NULL);
+        approximate = fm_parse_double(digits);
     node->value.d = negative ? -approximate : approximate;
     return false;
 }

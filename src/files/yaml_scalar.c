@@ -1,6 +1,5 @@
 #include "files/yaml_scalar.h"
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 
 enum { LONGEST_NUMBER = 128 };
@@ -114,7 +113,7 @@ static bool resolve_double(fm_node *node, const char *number)
         }
         if (*end)
             return false;
-        node->value.d = strtod(number, NULL);
+        node->value.d = fm_parse_double(number);
     }
     node->type = FM_NODE_DOUBLE;
     return true;

@@ -131,7 +131,7 @@ static void check_shards(const fm_weights *w, uint64_t shard_bytes)
 
 static void test_safetensors(void **state)
 {
-    const char *shared = *state;
+    const char *golden = *state;
     static const char *const names[] = {"model.safetensors", "all_dtypes.safetensors", "subbyte.safetensors",
                                         "sharded"};
     for (size_t k = 0; k < 4; k++)
@@ -139,7 +139,7 @@ static void test_safetensors(void **state)
             char path[4096];
             fm_weights *in = NULL, *out = NULL;
             fm_err err = {0};
-            snprintf(path, sizeof path, "%s/golden/files/safetensors/%s", shared, names[k]);
+            snprintf(path, sizeof path, "%s/safetensors/%s", golden, names[k]);
             FM_ASSERT_OK(fm_weights_open(path, &in, &err));
             rewrite_safetensors(in, in_folder("out.safetensors"), shard_bytes, false);
             FM_ASSERT_OK(fm_weights_open(folder, &out, &err));
@@ -193,14 +193,14 @@ static void rewrite_gguf(const fm_weights *in, const char *path)
 
 static void test_gguf(void **state)
 {
-    const char *shared = *state;
+    const char *golden = *state;
     static const char *const names[] = {"gguf/all_keys.gguf", "gguf/aligned.gguf", "gguf/tokenizer.gguf",
                                         "gguf_bad/ok.gguf", "gguf_bad/array_nested.gguf"};
     for (size_t k = 0; k < sizeof names / sizeof *names; k++) {
         char path[4096];
         fm_weights *in = NULL;
         fm_err err = {0};
-        snprintf(path, sizeof path, "%s/golden/files/%s", shared, names[k]);
+        snprintf(path, sizeof path, "%s/%s", golden, names[k]);
         FM_ASSERT_OK(fm_weights_open(path, &in, &err));
         rewrite_gguf(in, in_folder("out.gguf"));
         assert_same_file(path, in_folder("out.gguf"));
@@ -353,11 +353,11 @@ static void test_split_gguf(void **state)
 // A file that is cut after it was opened: the read says so.
 static void test_shrunk(void **state)
 {
-    const char *shared = *state;
+    const char *golden = *state;
     char path[4096], buffer[4096];
     fm_weights *in = NULL, *w = NULL;
     fm_err err = {0};
-    snprintf(path, sizeof path, "%s/golden/files/safetensors/model.safetensors", shared);
+    snprintf(path, sizeof path, "%s/safetensors/model.safetensors", golden);
     FM_ASSERT_OK(fm_weights_open(path, &in, &err));
     rewrite_safetensors(in, in_folder("cut.safetensors"), 0, false);
     FM_ASSERT_OK(fm_weights_open(in_folder("cut.safetensors"), &w, &err));
@@ -422,18 +422,18 @@ static void test_imatrix(void **state)
 
 int main(void)
 {
-    const char *shared = fm_test_shared();
+    const char *source = getenv("FLOODMARK_SOURCE");
+    char golden[4096];
+    snprintf(golden, sizeof golden, "%s/tests/golden/files", source ? source : ".");
     const struct CMUnitTest tests[] = {
-        cmocka_unit_test_prestate(test_safetensors, (void *)shared),
-        cmocka_unit_test_prestate(test_gguf, (void *)shared),
-        cmocka_unit_test_prestate(test_shrunk, (void *)shared),
+        cmocka_unit_test_prestate(test_safetensors, golden),
+        cmocka_unit_test_prestate(test_gguf, golden),
+        cmocka_unit_test_prestate(test_shrunk, golden),
         cmocka_unit_test(test_gguf_keys),
         cmocka_unit_test(test_incomplete),
         cmocka_unit_test(test_split_gguf),
         cmocka_unit_test(test_imatrix),
     };
-    if (!shared)
-        return FM_TEST_SKIPPED;
     if (!mkdtemp(folder))
         return 1;
     int failed = cmocka_run_group_tests(tests, NULL, NULL);
