@@ -6,8 +6,9 @@
 #include "number/inline.h"
 #include "number/kernels.h"
 
-// Elements a tile: 16 KiB of fp32, so that a tile and its copies stay in the first cache.
-enum { TILE = 4096 };
+// Elements a tile: 4 KiB of fp32; with its random words, its copy and the tile fetched ahead it stays in the
+// first cache. (Measured: 4096 is a third slower when counting.)
+enum { TILE = 1024 };
 
 // Outputs from this size on are written past the cache: they would push out more than they leave behind.
 enum { PAST_CACHE_BYTES = 4 << 20 };
@@ -78,9 +79,9 @@ static void dither(const fm_number_kernels *k, const fm_number_format *f, const 
                    const float *x, void *out)
 {
     const fm_dither d = dither_of(f, how->saturate);
-    uint32_t random[TILE / 4];
-    for (size_t i = 0; i < n; i += TILE / 4) {
-        size_t m = n - i < TILE / 4 ? n - i : TILE / 4;
+    uint32_t random[TILE];
+    for (size_t i = 0; i < n; i += TILE) {
+        size_t m = n - i < TILE ? n - i : TILE;
         fm_random_fill_u32(how->seed, how->counter + i, m, random);
         if (f->storage_bytes == 1)
             k->dither8(&d, m, x + i, random, (uint8_t *)out + i);
@@ -171,6 +172,10 @@ static void count(const fm_number_kernels *k, const fm_number_format *f, const f
         encode_slowly(f, how, n, x, NULL, counts);
         return;
     }
+    if (most < t->over && most < 0x7f800000) { // the common case of the narrow formats
+        counts->zeroed += k->count_tiny(n, x, t->zero);
+        return;
+    }
     fm_tally tally = {0};
     k->tally(n, x, t->over, t->zero, &tally);
     uint64_t over = tally.at_least_over - tally.infinite_or_nan;
@@ -209,13 +214,30 @@ static void encode_tile(job *j, size_t n, const float *x, void *out)
     j->how.counter += n;
 }
 
+// Asks memory for what comes next, so that it does not idle while a tile is worked on in cache.
+static void fetch_ahead(size_t n, const float *x)
+{
+    for (size_t i = 0; i < n; i += 16)
+        __builtin_prefetch(x + i);
+}
+
+static void finish(const job *j)
+{
+    if (j->past_cache)
+        j->k->finish_stores();
+}
+
 void fm_encode_f32(fm_number type, const fm_encoding *how, size_t n, const float *x, void *out,
                    fm_convert_counts *counts)
 {
     job j = job_of(type, how, n, out, counts);
-    size_t tile = counts ? TILE : n; // counted while the tile is still in cache from being encoded
-    for (size_t i = 0; i < n; i += tile)
-        encode_tile(&j, n - i < tile ? n - i : tile, x + i, (char *)out + i * j.f->storage_bytes);
+    size_t tile = counts ? TILE : n; // counting leaves the tile in cache for encoding
+    for (size_t i = 0; i < n; i += tile) {
+        size_t m = n - i < tile ? n - i : tile;
+        fetch_ahead(n - i - m < tile ? n - i - m : tile, x + i + m);
+        encode_tile(&j, m, x + i, (char *)out + i * j.f->storage_bytes);
+    }
+    finish(&j);
 }
 
 // ---- decoding and the rest ------------------------------------------------------------------------------------------
@@ -248,7 +270,13 @@ static void decode(const fm_number_kernels *k, fm_number type, size_t n, const v
 
 void fm_decode_f32(fm_number type, size_t n, const void *codes, float *x)
 {
-    decode(fm_number_kernels_chosen(), type, n, codes, x, goes_past_cache(n, sizeof *x, x));
+    const fm_number_kernels *k = fm_number_kernels_chosen();
+    bool past_cache = goes_past_cache(n, sizeof *x, x);
+    if (!n)
+        return;
+    decode(k, type, n, codes, x, past_cache);
+    if (past_cache)
+        k->finish_stores();
 }
 
 // fp64 to fp32, where the intermediate type would be the target itself, and stochastic rounding, which looks further
@@ -283,9 +311,9 @@ void fm_convert(fm_number from, fm_number to, const fm_encoding *how, size_t n, 
                 fm_convert_counts *counts)
 {
     size_t in_bytes = fm_number_info(from)->storage_bytes;
-    if (from == to)
+    if (from == to && n)
         memcpy(out, in, n * in_bytes);
-    if (from == to && !counts)
+    if (!n || (from == to && !counts))
         return;
     if (from == FM_FP32 && to != FM_FP32) {
         fm_encode_f32(to, how, n, in, out, counts);
@@ -313,26 +341,27 @@ void fm_convert(fm_number from, fm_number to, const fm_encoding *how, size_t n, 
         else
             encode_tile(&j, m, tile, (char *)out + i * j.f->storage_bytes);
     }
+    finish(&j);
 }
 
 void fm_f16_from_f32(size_t n, const float *x, uint16_t *out)
 {
-    fm_number_kernels_chosen()->f16_from_f32(n, x, out, false, goes_past_cache(n, sizeof *out, out));
+    fm_encode_f32(FM_FP16, NULL, n, x, out, NULL);
 }
 
 void fm_bf16_from_f32(size_t n, const float *x, uint16_t *out)
 {
-    fm_number_kernels_chosen()->bf16_from_f32(n, x, out, false, goes_past_cache(n, sizeof *out, out));
+    fm_encode_f32(FM_BF16, NULL, n, x, out, NULL);
 }
 
 void fm_f32_from_f16(size_t n, const uint16_t *codes, float *x)
 {
-    fm_number_kernels_chosen()->f32_from_f16(n, codes, x, goes_past_cache(n, sizeof *x, x));
+    fm_decode_f32(FM_FP16, n, codes, x);
 }
 
 void fm_f32_from_bf16(size_t n, const uint16_t *codes, float *x)
 {
-    fm_number_kernels_chosen()->f32_from_bf16(n, codes, x, goes_past_cache(n, sizeof *x, x));
+    fm_decode_f32(FM_BF16, n, codes, x);
 }
 
 void fm_random_fill_u32(uint64_t seed, uint64_t first, size_t n, uint32_t *out)

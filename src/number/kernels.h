@@ -36,9 +36,11 @@ typedef struct {
     uint64_t nan, infinite_or_nan, at_least_over, at_most_zero, zero;
 } fm_tally;
 
-// `past_cache`: the output is large and will not be read soon; write it with non-temporal stores (and fence).
+// `past_cache`: the output is large and will not be read soon; write it with non-temporal stores. The caller ends with
+// finish_stores, which orders them before what follows.
 typedef struct {
     const char *name;
+    void (*finish_stores)(void);
     void (*f16_from_f32)(size_t n, const float *x, uint16_t *out, bool saturate, bool past_cache);
     void (*bf16_from_f32)(size_t n, const float *x, uint16_t *out, bool saturate, bool past_cache);
     void (*small_from_f32)(const fm_small *s, size_t n, const float *x, uint8_t *out, bool past_cache);
@@ -55,6 +57,8 @@ typedef struct {
     void (*extent)(size_t n, const float *x, uint32_t *max_bits, uint32_t *min_less_1);
     // n < 2^32.
     void (*tally)(size_t n, const float *x, uint32_t over, uint32_t zero, fm_tally *t);
+    // How many magnitudes are nonzero and at most `zero`; n < 2^32.
+    uint32_t (*count_tiny)(size_t n, const float *x, uint32_t zero);
     void (*f32_from_f64)(size_t n, const double *x, float *out);     // nearest even
     void (*f32_from_f64_odd)(size_t n, const double *x, float *out); // to odd, for a second rounding
 } fm_number_kernels;

@@ -19,6 +19,11 @@ static inline void put(void *out, __m256i v, bool past_cache)
         _mm256_storeu_si256((__m256i *)out, v);
 }
 
+static void finish_stores(void)
+{
+    _mm_sfence();
+}
+
 static inline __m256i load8(const float *x)
 {
     return _mm256_loadu_si256((const __m256i *)x);
@@ -56,8 +61,6 @@ static void f16_from_f32(size_t n, const float *x, uint16_t *out, bool saturate,
     else
         i += past_cache ? f16_body(n - i, x + i, out + i, false, true) : f16_body(n - i, x + i, out + i, false, false);
     loop_f16_from_f32(n - i, x + i, out + i, saturate);
-    if (past_cache)
-        _mm_sfence();
 }
 
 static inline __m256i bf16_of8(__m256i u, bool saturate) // codes in the low halves
@@ -97,8 +100,6 @@ static void bf16_from_f32(size_t n, const float *x, uint16_t *out, bool saturate
         i +=
             past_cache ? bf16_body(n - i, x + i, out + i, false, true) : bf16_body(n - i, x + i, out + i, false, false);
     loop_bf16_from_f32(n - i, x + i, out + i, saturate);
-    if (past_cache)
-        _mm_sfence();
 }
 
 // fm_small spread over registers.
@@ -168,8 +169,6 @@ static void small_from_f32(const fm_small *s, size_t n, const float *x, uint8_t 
         i += past_cache ? small_body(s, n - i, x + i, out + i, false, true)
                         : small_body(s, n - i, x + i, out + i, false, false);
     loop_small_from_f32(s, n - i, x + i, out + i);
-    if (past_cache)
-        _mm_sfence();
 }
 
 static void f32_from_f16(size_t n, const uint16_t *codes, float *x, bool past_cache)
@@ -183,8 +182,6 @@ static void f32_from_f16(size_t n, const uint16_t *codes, float *x, bool past_ca
         put(x + i + 8, _mm256_castps_si256(high), past_cache);
     }
     loop_f32_from_f16(n - i, codes + i, x + i);
-    if (past_cache)
-        _mm_sfence();
 }
 
 static void f32_from_bf16(size_t n, const uint16_t *codes, float *x, bool past_cache)
@@ -198,8 +195,6 @@ static void f32_from_bf16(size_t n, const uint16_t *codes, float *x, bool past_c
         put(x + i + 8, _mm256_slli_epi32(high, 16), past_cache);
     }
     loop_f32_from_bf16(n - i, codes + i, x + i);
-    if (past_cache)
-        _mm_sfence();
 }
 
 static inline __m256i decode_small8(const fm_small *s, __m256i code)
@@ -235,8 +230,6 @@ static void f32_from_small(const fm_small *s, size_t n, const uint8_t *codes, fl
         put(x + i + 8, decode_small8(&local, high), past_cache);
     }
     loop_f32_from_small(s, n - i, codes + i, x + i);
-    if (past_cache)
-        _mm_sfence();
 }
 
 // Both halves of the products of eight 32-bit words with one constant.
@@ -248,42 +241,104 @@ static inline void multiply8(__m256i a, uint32_t constant, __m256i *high, __m256
     *high = _mm256_blend_epi32(_mm256_srli_epi64(even, 32), odd, 0xaa);
 }
 
+// Eight blocks side by side, lane j block first + j, to 32 words in order.
+static inline void random_32(uint64_t seed, __m256i low_ids, uint32_t high_id, uint32_t *out)
+{
+    __m256i a = low_ids, b = _mm256_set1_epi32((int)high_id), c = _mm256_setzero_si256(), d = c;
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    for (int round = 0; round < 10; round++) {
+        __m256i p_high, p_low, q_high, q_low;
+        multiply8(a, FM_PHILOX_M0, &p_high, &p_low);
+        multiply8(c, FM_PHILOX_M1, &q_high, &q_low);
+        a = _mm256_xor_si256(_mm256_xor_si256(q_high, b), _mm256_set1_epi32((int)k0));
+        c = _mm256_xor_si256(_mm256_xor_si256(p_high, d), _mm256_set1_epi32((int)k1));
+        b = q_low;
+        d = p_low;
+        k0 += FM_PHILOX_W0;
+        k1 += FM_PHILOX_W1;
+    }
+    // The four words of a block lie in four registers: transpose 4 x 8.
+    __m256i ab_low = _mm256_unpacklo_epi32(a, b), ab_high = _mm256_unpackhi_epi32(a, b);
+    __m256i cd_low = _mm256_unpacklo_epi32(c, d), cd_high = _mm256_unpackhi_epi32(c, d);
+    __m256i r04 = _mm256_unpacklo_epi64(ab_low, cd_low), r15 = _mm256_unpackhi_epi64(ab_low, cd_low);
+    __m256i r26 = _mm256_unpacklo_epi64(ab_high, cd_high), r37 = _mm256_unpackhi_epi64(ab_high, cd_high);
+    put(out, _mm256_permute2x128_si256(r04, r15, 0x20), false);
+    put(out + 8, _mm256_permute2x128_si256(r26, r37, 0x20), false);
+    put(out + 16, _mm256_permute2x128_si256(r04, r15, 0x31), false);
+    put(out + 24, _mm256_permute2x128_si256(r26, r37, 0x31), false);
+}
+
 static void random_blocks(uint64_t seed, uint64_t block, size_t n, uint32_t *out)
 {
+    const __m256i lane = _mm256_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7);
     size_t i = 0;
-    for (; i + 32 <= n; i += 32, block += 8) { // eight blocks side by side, lane j block + j
-        uint64_t ids[8];
-        uint32_t low_ids[8], high_ids[8];
-        for (int j = 0; j < 8; j++) {
-            ids[j] = block + (uint64_t)j;
-            low_ids[j] = (uint32_t)ids[j];
-            high_ids[j] = (uint32_t)(ids[j] >> 32);
-        }
-        __m256i a = _mm256_loadu_si256((const __m256i *)low_ids), b = _mm256_loadu_si256((const __m256i *)high_ids);
-        __m256i c = _mm256_setzero_si256(), d = c;
-        uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
-        for (int round = 0; round < 10; round++) {
-            __m256i p_high, p_low, q_high, q_low;
-            multiply8(a, FM_PHILOX_M0, &p_high, &p_low);
-            multiply8(c, FM_PHILOX_M1, &q_high, &q_low);
-            a = _mm256_xor_si256(_mm256_xor_si256(q_high, b), _mm256_set1_epi32((int)k0));
-            c = _mm256_xor_si256(_mm256_xor_si256(p_high, d), _mm256_set1_epi32((int)k1));
-            b = q_low;
-            d = p_low;
-            k0 += FM_PHILOX_W0;
-            k1 += FM_PHILOX_W1;
-        }
-        // Words of one block side by side: transpose 4 x 8.
-        __m256i ab_low = _mm256_unpacklo_epi32(a, b), ab_high = _mm256_unpackhi_epi32(a, b);
-        __m256i cd_low = _mm256_unpacklo_epi32(c, d), cd_high = _mm256_unpackhi_epi32(c, d);
-        __m256i r04 = _mm256_unpacklo_epi64(ab_low, cd_low), r15 = _mm256_unpackhi_epi64(ab_low, cd_low);
-        __m256i r26 = _mm256_unpacklo_epi64(ab_high, cd_high), r37 = _mm256_unpackhi_epi64(ab_high, cd_high);
-        put(out + i, _mm256_permute2x128_si256(r04, r15, 0x20), false);
-        put(out + i + 8, _mm256_permute2x128_si256(r26, r37, 0x20), false);
-        put(out + i + 16, _mm256_permute2x128_si256(r04, r15, 0x31), false);
-        put(out + i + 24, _mm256_permute2x128_si256(r26, r37, 0x31), false);
+    for (; i + 32 <= n && (uint32_t)block <= UINT32_MAX - 7; i += 32, block += 8)
+        random_32(seed, _mm256_add_epi32(_mm256_set1_epi32((int)(uint32_t)block), lane), (uint32_t)(block >> 32),
+                  out + i);
+    if (n - i >= 32) { // the low word of the block's number wraps inside a group
+        loop_random_blocks(seed, block, 32, out + i);
+        random_blocks(seed, block + 8, n - i - 32, out + i + 32);
+        return;
     }
     loop_random_blocks(seed, block, n - i, out + i);
+}
+
+// fm_small's stochastic cousin: the 32 binary places below the grid, by two shifts of which one is always too far (and
+// then gives zero), plus the random word; a carry out of them rounds up.
+static inline __m256i dither_of8(const fm_dither *d, __m256i u, __m256i random)
+{
+    const __m256i one = _mm256_set1_epi32(1), thirty_two = _mm256_set1_epi32(32);
+    __m256i magnitude = _mm256_and_si256(u, _mm256_set1_epi32(FM_MAGNITUDE)), e = _mm256_srli_epi32(magnitude, 23);
+    __m256i payload = _mm256_and_si256(magnitude, _mm256_set1_epi32(0x7fffff));
+    __m256i subnormal = _mm256_cmpeq_epi32(e, _mm256_setzero_si256());
+    __m256i significand = _mm256_or_si256(payload, _mm256_andnot_si256(subnormal, _mm256_set1_epi32(0x800000)));
+    __m256i min_exponent = _mm256_set1_epi32((int)d->min_exponent);
+    e = _mm256_max_epi32(e, one);
+    __m256i grid = _mm256_max_epi32(e, min_exponent);
+    __m256i shift = _mm256_add_epi32(_mm256_set1_epi32(23 - (int)d->fraction_bits), _mm256_sub_epi32(grid, e));
+    __m256i places = _mm256_or_si256(_mm256_sllv_epi32(significand, _mm256_sub_epi32(thirty_two, shift)),
+                                     _mm256_srlv_epi32(significand, _mm256_sub_epi32(shift, thirty_two)));
+    __m256i sum = _mm256_add_epi32(places, random);
+    __m256i no_carry = _mm256_cmpeq_epi32(_mm256_max_epu32(sum, random), sum);
+    __m256i code = _mm256_add_epi32(_mm256_add_epi32(_mm256_srlv_epi32(significand, shift), one), no_carry);
+    code = _mm256_add_epi32(
+        code, _mm256_sll_epi32(_mm256_sub_epi32(grid, min_exponent), _mm_cvtsi32_si128((int)d->fraction_bits)));
+    code = _mm256_min_epu32(code, _mm256_set1_epi32((int)d->overflow_code));
+    __m256i quiet = _mm256_or_si256(_mm256_set1_epi32((int)d->nan_code),
+                                    _mm256_srl_epi32(payload, _mm_cvtsi32_si128((int)d->quiet_payload_shift)));
+    __m256i is_nan = _mm256_cmpgt_epi32(magnitude, _mm256_set1_epi32(FM_INF_BITS));
+    code = _mm256_blendv_epi8(code, quiet, is_nan);
+    __m256i sign = _mm256_and_si256(_mm256_srl_epi32(u, _mm_cvtsi32_si128((int)d->sign_shift)),
+                                    _mm256_set1_epi32((int)d->sign_code));
+    __m256i no_digits = _mm256_cmpeq_epi32(_mm256_and_si256(code, _mm256_set1_epi32(0x7f)), _mm256_setzero_si256());
+    __m256i no_sign = _mm256_and_si256(_mm256_or_si256(no_digits, is_nan), _mm256_set1_epi32((int)d->no_neg_zero));
+    return _mm256_xor_si256(code, _mm256_andnot_si256(no_sign, sign));
+}
+
+static void dither16(const fm_dither *d, size_t n, const float *x, const uint32_t *random, uint16_t *out)
+{
+    const fm_dither local = *d; // the stores could not change it: lets the constants stay in registers
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        __m256i low = dither_of8(&local, load8(x + i), _mm256_loadu_si256((const __m256i *)(random + i)));
+        __m256i high = dither_of8(&local, load8(x + i + 8), _mm256_loadu_si256((const __m256i *)(random + i + 8)));
+        put(out + i, _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8), false);
+    }
+    loop_dither16(d, n - i, x + i, random + i, out + i);
+}
+
+static void dither8(const fm_dither *d, size_t n, const float *x, const uint32_t *random, uint8_t *out)
+{
+    const fm_dither local = *d;
+    size_t i = 0;
+    for (; i + 16 <= n; i += 16) {
+        __m256i low = dither_of8(&local, load8(x + i), _mm256_loadu_si256((const __m256i *)(random + i)));
+        __m256i high = dither_of8(&local, load8(x + i + 8), _mm256_loadu_si256((const __m256i *)(random + i + 8)));
+        __m256i halves = _mm256_permute4x64_epi64(_mm256_packus_epi32(low, high), 0xd8);
+        __m128i bytes = _mm_packus_epi16(_mm256_castsi256_si128(halves), _mm256_extracti128_si256(halves, 1));
+        _mm_storeu_si128((__m128i *)(out + i), bytes);
+    }
+    loop_dither8(d, n - i, x + i, random + i, out + i);
 }
 
 static void extent(size_t n, const float *x, uint32_t *max_bits, uint32_t *min_less_1)
@@ -311,6 +366,7 @@ static void extent(size_t n, const float *x, uint32_t *max_bits, uint32_t *min_l
 
 const fm_number_kernels fm_number_kernels_avx2 = {
     .name = "avx2",
+    .finish_stores = finish_stores,
     .f16_from_f32 = f16_from_f32,
     .bf16_from_f32 = bf16_from_f32,
     .small_from_f32 = small_from_f32,
@@ -318,11 +374,12 @@ const fm_number_kernels fm_number_kernels_avx2 = {
     .f32_from_f16 = f32_from_f16,
     .f32_from_bf16 = f32_from_bf16,
     .f32_from_small = f32_from_small,
-    .dither16 = loop_dither16,
-    .dither8 = loop_dither8,
+    .dither16 = dither16,
+    .dither8 = dither8,
     .random_blocks = random_blocks,
     .extent = extent,
     .tally = loop_tally,
+    .count_tiny = loop_count_tiny,
     .f32_from_f64 = loop_f32_from_f64,
     .f32_from_f64_odd = loop_f32_from_f64_odd,
 };

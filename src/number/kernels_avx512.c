@@ -20,6 +20,11 @@ static inline void put(void *out, __m512i v, bool past_cache)
         _mm512_storeu_si512(out, v);
 }
 
+static void finish_stores(void)
+{
+    _mm_sfence();
+}
+
 static inline __m512i load16(const float *x)
 {
     return _mm512_loadu_si512(x);
@@ -59,8 +64,6 @@ static void f16_from_f32(size_t n, const float *x, uint16_t *out, bool saturate,
     for (; i + 32 <= n; i += 32)
         put(out + i, join(f16_of16(load16(x + i), saturate), f16_of16(load16(x + i + 16), saturate)), past_cache);
     loop_f16_from_f32(n - i, x + i, out + i, saturate);
-    if (past_cache)
-        _mm_sfence();
 }
 
 static inline __m256i bf16_of16(__m512i u, bool saturate)
@@ -83,8 +86,6 @@ static void bf16_from_f32(size_t n, const float *x, uint16_t *out, bool saturate
     for (; i + 32 <= n; i += 32)
         put(out + i, join(bf16_of16(load16(x + i), saturate), bf16_of16(load16(x + i + 16), saturate)), past_cache);
     loop_bf16_from_f32(n - i, x + i, out + i, saturate);
-    if (past_cache)
-        _mm_sfence();
 }
 
 typedef struct {
@@ -144,8 +145,6 @@ static void small_from_f32(const fm_small *s, size_t n, const float *x, uint8_t 
     i += s->no_neg_zero ? small_body(s, n - i, x + i, out + i, true, past_cache)
                         : small_body(s, n - i, x + i, out + i, false, past_cache);
     loop_small_from_f32(s, n - i, x + i, out + i);
-    if (past_cache)
-        _mm_sfence();
 }
 
 static void f32_from_f16(size_t n, const uint16_t *codes, float *x, bool past_cache)
@@ -157,8 +156,6 @@ static void f32_from_f16(size_t n, const uint16_t *codes, float *x, bool past_ca
         put(x + i, _mm512_castps_si512(value), past_cache);
     }
     loop_f32_from_f16(n - i, codes + i, x + i);
-    if (past_cache)
-        _mm_sfence();
 }
 
 static void f32_from_bf16(size_t n, const uint16_t *codes, float *x, bool past_cache)
@@ -170,8 +167,6 @@ static void f32_from_bf16(size_t n, const uint16_t *codes, float *x, bool past_c
         put(x + i, _mm512_slli_epi32(wide, 16), past_cache);
     }
     loop_f32_from_bf16(n - i, codes + i, x + i);
-    if (past_cache)
-        _mm_sfence();
 }
 
 static inline __m512i decode_small16(const fm_small *s, __m512i code)
@@ -204,8 +199,6 @@ static void f32_from_small(const fm_small *s, size_t n, const uint8_t *codes, fl
         put(x + i, decode_small16(&local, _mm512_and_si512(code, mask)), past_cache);
     }
     loop_f32_from_small(s, n - i, codes + i, x + i);
-    if (past_cache)
-        _mm_sfence();
 }
 
 // fm_small's stochastic cousin: the 32 binary places below the grid, by two shifts of which one is always too far (and
@@ -281,13 +274,62 @@ static void extent(size_t n, const float *x, uint32_t *max_bits, uint32_t *min_l
     loop_extent(n - i, x + i, max_bits, min_less_1);
 }
 
+// Both halves of the products of sixteen 32-bit words with one constant.
+static inline void multiply16(__m512i a, uint32_t constant, __m512i *high, __m512i *low)
+{
+    __m512i k = _mm512_set1_epi32((int)constant);
+    __m512i even = _mm512_mul_epu32(a, k), odd = _mm512_mul_epu32(_mm512_srli_epi64(a, 32), k);
+    *low = _mm512_mask_blend_epi32(0xaaaa, even, _mm512_slli_epi64(odd, 32));
+    *high = _mm512_mask_blend_epi32(0xaaaa, _mm512_srli_epi64(even, 32), odd);
+}
+
+// Sixteen blocks side by side, lane j block first + j, to 64 words in order.
+static inline void random_64(uint64_t seed, __m512i low_ids, uint32_t high_id, uint32_t *out)
+{
+    __m512i a = low_ids, b = _mm512_set1_epi32((int)high_id), c = _mm512_setzero_si512(), d = c;
+    uint32_t k0 = (uint32_t)seed, k1 = (uint32_t)(seed >> 32);
+    for (int round = 0; round < 10; round++) {
+        __m512i p_high, p_low, q_high, q_low;
+        multiply16(a, FM_PHILOX_M0, &p_high, &p_low);
+        multiply16(c, FM_PHILOX_M1, &q_high, &q_low);
+        a = _mm512_xor_si512(_mm512_xor_si512(q_high, b), _mm512_set1_epi32((int)k0));
+        c = _mm512_xor_si512(_mm512_xor_si512(p_high, d), _mm512_set1_epi32((int)k1));
+        b = q_low;
+        d = p_low;
+        k0 += FM_PHILOX_W0;
+        k1 += FM_PHILOX_W1;
+    }
+    __m512i ab_low = _mm512_unpacklo_epi32(a, b), ab_high = _mm512_unpackhi_epi32(a, b);
+    __m512i cd_low = _mm512_unpacklo_epi32(c, d), cd_high = _mm512_unpackhi_epi32(c, d);
+    // Register k now holds blocks k, 4 + k, 8 + k, 12 + k: transpose the quarters, too.
+    __m512i r0 = _mm512_unpacklo_epi64(ab_low, cd_low), r1 = _mm512_unpackhi_epi64(ab_low, cd_low);
+    __m512i r2 = _mm512_unpacklo_epi64(ab_high, cd_high), r3 = _mm512_unpackhi_epi64(ab_high, cd_high);
+    __m512i low_01 = _mm512_shuffle_i32x4(r0, r1, 0x44), low_23 = _mm512_shuffle_i32x4(r2, r3, 0x44);
+    __m512i high_01 = _mm512_shuffle_i32x4(r0, r1, 0xee), high_23 = _mm512_shuffle_i32x4(r2, r3, 0xee);
+    put(out, _mm512_shuffle_i32x4(low_01, low_23, 0x88), false);
+    put(out + 16, _mm512_shuffle_i32x4(low_01, low_23, 0xdd), false);
+    put(out + 32, _mm512_shuffle_i32x4(high_01, high_23, 0x88), false);
+    put(out + 48, _mm512_shuffle_i32x4(high_01, high_23, 0xdd), false);
+}
+
 static void random_blocks(uint64_t seed, uint64_t block, size_t n, uint32_t *out)
 {
-    fm_number_kernels_avx2.random_blocks(seed, block, n, out); // a machine with AVX-512 runs AVX2
+    const __m512i lane = _mm512_setr_epi32(0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15);
+    size_t i = 0;
+    for (; i + 64 <= n && (uint32_t)block <= UINT32_MAX - 15; i += 64, block += 16)
+        random_64(seed, _mm512_add_epi32(_mm512_set1_epi32((int)(uint32_t)block), lane), (uint32_t)(block >> 32),
+                  out + i);
+    if (n - i >= 64) { // the low word of the block's number wraps inside a group
+        loop_random_blocks(seed, block, 64, out + i);
+        random_blocks(seed, block + 16, n - i - 64, out + i + 64);
+        return;
+    }
+    loop_random_blocks(seed, block, n - i, out + i);
 }
 
 const fm_number_kernels fm_number_kernels_avx512 = {
     .name = "avx512",
+    .finish_stores = finish_stores,
     .f16_from_f32 = f16_from_f32,
     .bf16_from_f32 = bf16_from_f32,
     .small_from_f32 = small_from_f32,
@@ -300,6 +342,7 @@ const fm_number_kernels fm_number_kernels_avx512 = {
     .random_blocks = random_blocks,
     .extent = extent,
     .tally = loop_tally,
+    .count_tiny = loop_count_tiny,
     .f32_from_f64 = loop_f32_from_f64,
     .f32_from_f64_odd = loop_f32_from_f64_odd,
 };

@@ -1,5 +1,7 @@
 #include "number/loops.h"
 
+static void finish_stores(void) {} // there are only ordinary ones
+
 static void f16_from_f32(size_t n, const float *x, uint16_t *out, bool saturate, bool past_cache)
 {
     (void)past_cache;
@@ -38,6 +40,7 @@ static void f32_from_small(const fm_small *s, size_t n, const uint8_t *codes, fl
 
 const fm_number_kernels fm_number_kernels_scalar = {
     .name = "scalar",
+    .finish_stores = finish_stores,
     .f16_from_f32 = f16_from_f32,
     .bf16_from_f32 = bf16_from_f32,
     .small_from_f32 = small_from_f32,
@@ -50,6 +53,7 @@ const fm_number_kernels fm_number_kernels_scalar = {
     .random_blocks = loop_random_blocks,
     .extent = loop_extent,
     .tally = loop_tally,
+    .count_tiny = loop_count_tiny,
     .f32_from_f64 = loop_f32_from_f64,
     .f32_from_f64_odd = loop_f32_from_f64_odd,
 };

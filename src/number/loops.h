@@ -162,13 +162,15 @@ FM_LOOP void loop_extent(size_t n, const float *x, uint32_t *max_bits, uint32_t 
 
 FM_LOOP void loop_tally(size_t n, const float *x, uint32_t over, uint32_t zero_max, fm_tally *t)
 {
+    // Magnitudes and bounds are below 2^31: compared as signed, for which there are instructions.
     uint32_t nan = 0, not_finite = 0, at_least_over = 0, at_most_zero = 0, zero = 0;
+    int32_t low = (int32_t)over, high = (int32_t)zero_max;
     for (size_t i = 0; i < n; i++) {
-        uint32_t magnitude = fm_bits_of_f32(x[i]) & FM_MAGNITUDE;
+        int32_t magnitude = (int32_t)(fm_bits_of_f32(x[i]) & FM_MAGNITUDE);
         nan += magnitude > FM_INF_BITS;
         not_finite += magnitude >= FM_INF_BITS;
-        at_least_over += magnitude >= over;
-        at_most_zero += magnitude <= zero_max;
+        at_least_over += magnitude >= low;
+        at_most_zero += magnitude <= high;
         zero += magnitude == 0;
     }
     t->nan += nan;
@@ -176,6 +178,17 @@ FM_LOOP void loop_tally(size_t n, const float *x, uint32_t over, uint32_t zero_m
     t->at_least_over += at_least_over;
     t->at_most_zero += at_most_zero;
     t->zero += zero;
+}
+
+FM_LOOP uint32_t loop_count_tiny(size_t n, const float *x, uint32_t zero_max)
+{
+    uint32_t tiny = 0;
+    int32_t high = (int32_t)zero_max;
+    for (size_t i = 0; i < n; i++) {
+        int32_t magnitude = (int32_t)(fm_bits_of_f32(x[i]) & FM_MAGNITUDE);
+        tiny += (magnitude <= high) & (magnitude > 0);
+    }
+    return tiny;
 }
 
 FM_LOOP void loop_f32_from_f64(size_t n, const double *x, float *out)
