@@ -76,6 +76,7 @@ typedef struct {
     const char *name; // "model.rotary_emb.inv_freq"
     const char *dtype;
     uint64_t n_elems, bytes;
+    bool counted; // learned by other means than gradients: published counts include it (deepseek's router correction)
 } fm_model_buffer;
 
 // Opens a model. `options` may be NULL. Messages name the file (or the text), the key or tensor, and a remedy.
@@ -93,8 +94,11 @@ const char *fm_model_path(const fm_model *model); // of the file it came from; "
 const struct fm_arch *fm_model_arch(const fm_model *model);
 const char *fm_model_family(const fm_model *model); // "Llama"; "" when unknown
 
-uint64_t fm_model_n_params(const fm_model *model); // elements, tied ones once
-uint64_t fm_model_bytes(const fm_model *model);    // of them, in the declared types
+// Elements of all parameters, tied ones once; n_params has counted buffers besides, as published counts do; bytes are those of
+// the parameters in the declared types.
+uint64_t fm_model_n_params(const fm_model *model);
+uint64_t fm_model_n_trained(const fm_model *model);
+uint64_t fm_model_bytes(const fm_model *model);
 
 size_t fm_model_n_units(const fm_model *model);
 const fm_model_unit *fm_model_unit_at(const fm_model *model, size_t i);

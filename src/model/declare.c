@@ -7,9 +7,9 @@
 #include "base/checked.h"
 #include "model/family.h"
 #include "model/parts.h"
+#include "model/registration.h"
 
 enum { PATH_BYTES = 512, MAX_SCOPES = 16, VALUES_PER_CHUNK = 512 };
-#define MAX_ELEMS ((uint64_t)1 << 58) // so that 16 bytes an element and a sum still fit 63 bits
 
 // A value is only a shape: its last dimension, and how many heads lie beside it (1: none).
 struct fm_value {
@@ -23,14 +23,6 @@ typedef struct chunk {
     fm_value values[VALUES_PER_CHUNK];
 } chunk;
 
-// One noted parameter, before it is sorted into the order of registration.
-typedef struct {
-    fm_model_param param;
-    fm_unit_kind kind;
-    uint32_t rank, block, entry, said; // sort keys: entry of the order (blocks share their first), number, entry, time
-    const char *tied_to;               // borrowed from the family
-} noted;
-
 typedef struct {
     fm_words words; // first: the words' argument is this
     const fm_arch *arch;
@@ -40,7 +32,7 @@ typedef struct {
     bool in_block, blocks_done;
     chunk *chunks;
     fm_value ids, positions, spare;
-    noted *notes;
+    fm_noted *notes;
     size_t n_notes, notes_capacity;
     fm_parts parts; // buffers go straight here
     fm_status status;
@@ -93,66 +85,27 @@ static void expect(declarer *d, const fm_value *x, uint64_t width, const char *w
 
 // ---- parameters ----
 
-// How many leading characters of `name` the entry of an order matches, whole components only; "*" is any number.
-static size_t match(const char *entry, const char *name)
-{
-    const char *e = entry, *p = name;
-    while (*e) {
-        if (*e == '*') {
-            if (*p < '0' || *p > '9')
-                return 0;
-            while (*p >= '0' && *p <= '9')
-                p++;
-            e++;
-        } else if (*e++ != *p++) {
-            return 0;
-        }
-    }
-    return *p == '.' ? (size_t)(p - name) : 0;
-}
-
-static bool place(declarer *d, noted *note)
-{
-    const char *const *order = d->arch->family->order;
-    size_t best = 0, first_starred = 0;
-    bool seen_star = false;
-    for (uint32_t i = 0; order[i]; i++) {
-        bool starred = strchr(order[i], '*') != NULL;
-        if (starred && !seen_star) {
-            first_starred = i;
-            seen_star = true;
-        }
-        size_t n = match(order[i], note->param.name);
-        if (n > best) {
-            best = n;
-            note->entry = i;
-            note->rank = starred ? (uint32_t)first_starred : i;
-        }
-    }
-    return best > 0;
-}
-
 static void note(declarer *d, const char *leaf, uint32_t n_dims, const uint64_t *dims, fm_unit_kind kind, bool fp32,
                  const char *tied_to)
 {
-    char name[PATH_BYTES + 128];
-    noted n = {.kind = d->in_block ? FM_UNIT_BLOCK : kind,
-               .block = d->in_block ? d->block : 0,
-               .said = (uint32_t)d->n_notes,
-               .tied_to = tied_to};
+    char name[PATH_BYTES + 192];
+    fm_noted n = {.kind = d->in_block ? FM_UNIT_BLOCK : kind,
+                  .block = d->in_block ? d->block : 0,
+                  .said = (uint32_t)d->n_notes,
+                  .tied_to = tied_to};
     uint64_t elems = 1;
     if (d->status != FM_OK)
         return;
     snprintf(name, sizeof name, "%s%s%s", d->path, *d->path ? "." : "", leaf);
     for (uint32_t i = 0; i < n_dims; i++) {
-        if (!fm_mul_u64(elems, dims[i], &elems) || elems > MAX_ELEMS) {
+        if (!fm_mul_u64(elems, dims[i], &elems) || elems > FM_MAX_ELEMS) {
             fail(d, FM_ERR_OVERFLOW,
                  "the parameter \"%s\" would have more elements than can be counted; check the sizes", name);
             return;
         }
         n.param.dims[i] = dims[i];
     }
-    noted *grown = fm_grow(d->notes, &d->notes_capacity, d->n_notes, sizeof *grown);
+    fm_noted *grown = fm_grow(d->notes, &d->notes_capacity, d->n_notes, sizeof *grown);
     if (grown)
         d->notes = grown;
     n.param.name = grown ? fm_strdup(name) : NULL;
@@ -166,7 +119,7 @@ static void note(declarer *d, const char *leaf, uint32_t n_dims, const uint64_t 
     n.param.trainable = true;
     n.param.fp32_always = fp32;
     d->notes[d->n_notes++] = n;
-    if (!place(d, &d->notes[d->n_notes - 1]))
+    if (!fm_noted_place(&d->notes[d->n_notes - 1], d->arch->family->order))
         fail(d, FM_ERR_INTERNAL, "%s is not in its order of registration", name);
 }
 
@@ -322,10 +275,9 @@ static fm_value *embedding(fm_words *w, const char *name, uint64_t rows, uint64_
     return value(d, width, 1);
 }
 
-static void buffer(fm_words *w, const char *name, const char *dtype, uint64_t n_elems)
+static void add_buffer(declarer *d, const char *name, const char *dtype, uint64_t n_elems, bool counted)
 {
-    declarer *d = of(w);
-    char full[PATH_BYTES + 64];
+    char full[PATH_BYTES + 192];
     fm_parts *p = &d->parts;
     snprintf(full, sizeof full, "%s%s%s", d->path, *d->path ? "." : "", name);
     fm_model_buffer *grown = fm_grow(p->buffers, &p->buffers_capacity, p->n_buffers, sizeof *grown);
@@ -337,7 +289,13 @@ static void buffer(fm_words *w, const char *name, const char *dtype, uint64_t n_
         return;
     }
     p->buffers[p->n_buffers++] =
-        (fm_model_buffer){copy, fm_dtype_word(dtype), n_elems, n_elems * fm_dtype_bytes(dtype)};
+        (fm_model_buffer){copy, fm_dtype_word(dtype), n_elems, n_elems * fm_dtype_bytes(dtype), counted};
+    p->n_counted += counted ? n_elems : 0;
+}
+
+static void buffer(fm_words *w, const char *name, const char *dtype, uint64_t n_elems)
+{
+    add_buffer(of(w), name, dtype, n_elems, false);
 }
 
 static fm_value *scaled_embedding(fm_words *w, const char *name, uint64_t rows, uint64_t width, fm_value *x,
@@ -434,7 +392,7 @@ static void router(fm_words *w, fm_value *x, const char *name, const fm_router *
     note(d, leaf, 2, (uint64_t[]){how->n_experts, how->n_in}, FM_UNIT_OTHER, how->kind == FM_ROUTER_DEEPSEEK, NULL);
     if (how->kind == FM_ROUTER_DEEPSEEK) {
         snprintf(leaf, sizeof leaf, "%s.e_score_correction_bias", name);
-        buffer(w, leaf, "float32", how->n_experts);
+        add_buffer(d, leaf, "float32", how->n_experts, true);
     }
     *logits = value(d, how->n_experts, 1);
     *weights = value(d, how->top_k, 1);
@@ -638,64 +596,6 @@ static const fm_words listener = {
     .scaled_embedding = scaled_embedding,
 };
 
-// ---- from notes to parts ----
-
-static int by_registration(const void *pa, const void *pb)
-{
-    const noted *a = pa, *b = pb;
-    if (a->rank != b->rank)
-        return a->rank < b->rank ? -1 : 1;
-    if (a->block != b->block)
-        return a->block < b->block ? -1 : 1;
-    if (a->entry != b->entry)
-        return a->entry < b->entry ? -1 : 1;
-    return a->said < b->said ? -1 : a->said > b->said;
-}
-
-// The unit's name: a block is "LIST.N"; elsewhere the module, which is the parameter's name without its last part.
-static size_t unit_name_length(const noted *n)
-{
-    const char *name = n->param.name;
-    if (n->kind != FM_UNIT_BLOCK)
-        return (size_t)(strrchr(name, '.') - name);
-    const char *p = name;
-    while ((p = strchr(p, '.')) && !(p[1] >= '0' && p[1] <= '9'))
-        p++;
-    p++;
-    while (*p >= '0' && *p <= '9')
-        p++;
-    return (size_t)(p - name);
-}
-
-static fm_status gather(declarer *d, fm_err *err)
-{
-    fm_parts *p = &d->parts;
-    const char *dtype = fm_dtype_word(d->arch->dtype);
-    qsort(d->notes, d->n_notes, sizeof *d->notes, by_registration);
-    for (size_t i = 0; i < d->n_notes; i++) {
-        noted *n = &d->notes[i];
-        size_t length = unit_name_length(n);
-        const char *last = p->n_units ? p->units[p->n_units - 1].name : "";
-        if (!p->n_units || strlen(last) != length || strncmp(last, n->param.name, length))
-            if (fm_parts_unit(p, n->param.name, length, n->kind, n->block, err) != FM_OK)
-                return err ? err->code : FM_ERR_NO_MEMORY;
-        n->param.dtype = n->param.fp32_always ? "float32" : dtype;
-        n->param.bytes = n->param.n_elems * fm_dtype_bytes(n->param.dtype);
-        for (size_t k = 0; n->tied_to && k < p->n_params; k++)
-            if (!strcmp(p->params[k].name, n->tied_to))
-                n->param.tied_to = (int64_t)k;
-        if (n->tied_to && n->param.tied_to < 0)
-            return fm_fail(err, FM_ERR_INTERNAL, "family %s ties %s to %s, which it does not have", d->arch->family->id,
-                           n->param.name, n->tied_to);
-        fm_status status = fm_parts_take(p, &n->param, err); // takes the name
-        if (status != FM_OK)
-            return status;
-    }
-    return p->n_elems > MAX_ELEMS ? fm_fail(err, FM_ERR_OVERFLOW,
-                                            "the model would have more parameters than can be counted; check its sizes")
-                                  : FM_OK;
-}
-
 fm_status fm_declare(const fm_arch *arch, fm_parts *out, fm_err *err)
 {
     declarer d = {.words = listener, .arch = arch, .ids = {0, 1}, .positions = {0, 1}, .spare = {0, 1}};
@@ -707,7 +607,7 @@ fm_status fm_declare(const fm_arch *arch, fm_parts *out, fm_err *err)
         if (err)
             *err = d.err;
     } else {
-        status = gather(&d, err);
+        status = fm_noted_gather(d.notes, d.n_notes, arch, &d.parts, err);
     }
     if (status == FM_OK)
         *out = d.parts;

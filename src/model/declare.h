@@ -12,6 +12,7 @@ typedef struct {
     size_t n_units, n_params, n_buffers;
     size_t units_capacity, params_capacity, buffers_capacity;
     uint64_t n_elems, bytes; // of all units: tied parameters once
+    uint64_t n_counted;      // elements of counted buffers
 } fm_parts;
 
 // Runs arch->family->forward. Units and parameters come in the order of registration, buffers in the order of use.

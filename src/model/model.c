@@ -203,6 +203,10 @@ const char *fm_model_family(const fm_model *m)
 }
 uint64_t fm_model_n_params(const fm_model *m)
 {
+    return m->parts.n_elems + m->parts.n_counted;
+}
+uint64_t fm_model_n_trained(const fm_model *m)
+{
     return m->parts.n_elems;
 }
 uint64_t fm_model_bytes(const fm_model *m)

@@ -58,6 +58,8 @@ static fm_value *forward(fm_words *w, const fm_arch *arch)
 static void read(fm_reader *r, fm_arch *a)
 {
     fm_read_common(r, a, 1024, true);
+    if (a->max_positions > 1 << 20) // the class keeps a square table of them
+        fm_read_fail(r, "n_positions|max_position_embeddings", FM_ERR_OVERFLOW, "must be at most %d", 1 << 20);
     a->multi_query = fm_read_flag(r, "multi_query", true);
     fm_read_heads(r, a, 0, 0);
     a->n_kv_heads = a->multi_query ? 1 : a->n_heads;
