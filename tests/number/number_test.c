@@ -143,10 +143,10 @@ static void rows_decode_alike(void **state)
         }
         for (unsigned past_cache = 0; past_cache < 2; past_cache++) {
             for (size_t shift = 0; shift < 20; shift++) {
-                size_t n = shift ? 100 + 3 * shift : 65536;
+                size_t n = shift ? 100 + 3 * shift : 65536 - 31700;
                 memset(got, 0, sizeof got);
                 k->f32_from_f16(n, halves + 31700, got + shift, past_cache);
-                for (size_t i = 0; i < n && i + 31700 < 65536; i++)
+                for (size_t i = 0; i < n; i++)
                     assert_int_equal(fm_bits_of_f32(got[shift + i]),
                                      fm_bits_of_f32(fm_number_decode(FM_FP16, halves[31700 + i])));
                 assert_true(got[shift + n] == 0);
