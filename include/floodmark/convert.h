@@ -26,6 +26,8 @@ typedef struct {
 // Encodes x[0..n) into out. counts may be NULL; else the five figures are added to it (costs little: tiles that hold
 // nothing to count are recognised by their extremes). how may be NULL for {0}.
 // type FM_FP32 copies; FM_FP64 widens.
+// At memory speed: nearest even to every type but e8m0, and all roundings of tf32. Stochastic to the floating types of 16
+// bits and fewer: half a nanosecond an element and more. The rest goes through the definition, tens of nanoseconds.
 void fm_encode_f32(fm_number type, const fm_encoding *how, size_t n, const float *x, void *out,
                    fm_convert_counts *counts);
 

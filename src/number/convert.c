@@ -111,6 +111,8 @@ static void encode(const fm_number_kernels *k, const fm_number_format *f, const 
         fm_small s;
         fm_small_init(&s, f, how->saturate);
         k->small_from_f32(&s, n, x, out, past_cache);
+    } else if (how->rounding == FM_ROUND_NEAREST_EVEN && f->is_integer) {
+        k->int_from_f32(n, x, out, (float)f->lowest, (float)f->max_finite, (UINT32_C(1) << f->bits) - 1);
     } else if (f->type == FM_FP32) {
         for (size_t i = 0; i < n; i++)
             ((uint32_t *)out)[i] = fm_number_encode(FM_FP32, x[i], how);
@@ -124,7 +126,8 @@ static void encode(const fm_number_kernels *k, const fm_number_format *f, const 
 // Magnitudes (fp32 patterns) from which a finite value overflows or saturates, and up to which it becomes zero.
 typedef struct {
     uint32_t over, zero;
-    bool exact;     // false: only a screen, the definition decides within a tile that it does not clear
+    bool exact;     // false (chance, or other bounds for negative values): only a screen; where it does not clear a
+                    // tile, the definition decides
     bool saturates; // what `over` means
 } thresholds;
 
@@ -168,12 +171,12 @@ static void count(const fm_number_kernels *k, const fm_number_format *f, const f
     k->extent(n, x, &most, &least);
     if (most < t->over && most < 0x7f800000 && least >= t->zero) // least is one less than a magnitude
         return;
-    if (!t->exact) {
-        encode_slowly(f, how, n, x, NULL, counts);
+    if (most < t->over && most < 0x7f800000 && how->rounding != FM_ROUND_STOCHASTIC) { // common in narrow formats
+        counts->zeroed += k->count_tiny(n, x, t->zero);
         return;
     }
-    if (most < t->over && most < 0x7f800000) { // the common case of the narrow formats
-        counts->zeroed += k->count_tiny(n, x, t->zero);
+    if (!t->exact) {
+        encode_slowly(f, how, n, x, NULL, counts);
         return;
     }
     fm_tally tally = {0};

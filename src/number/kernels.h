@@ -45,6 +45,8 @@ typedef struct {
     void (*bf16_from_f32)(size_t n, const float *x, uint16_t *out, bool saturate, bool past_cache);
     void (*small_from_f32)(const fm_small *s, size_t n, const float *x, uint8_t *out, bool past_cache);
     void (*tf32_from_f32)(size_t n, const float *x, uint32_t *out, fm_rounding rounding, bool saturate);
+    // Two's complement in the bits of `mask`, clamped, nearest even.
+    void (*int_from_f32)(size_t n, const float *x, uint8_t *out, float lowest, float largest, uint32_t mask);
     void (*f32_from_f16)(size_t n, const uint16_t *codes, float *x, bool past_cache);
     void (*f32_from_bf16)(size_t n, const uint16_t *codes, float *x, bool past_cache);
     void (*f32_from_small)(const fm_small *s, size_t n, const uint8_t *codes, float *x, bool past_cache);

@@ -334,6 +334,7 @@ const fm_number_kernels fm_number_kernels_avx512 = {
     .bf16_from_f32 = bf16_from_f32,
     .small_from_f32 = small_from_f32,
     .tf32_from_f32 = loop_tf32_from_f32,
+    .int_from_f32 = loop_int_from_f32,
     .f32_from_f16 = f32_from_f16,
     .f32_from_bf16 = f32_from_bf16,
     .f32_from_small = f32_from_small,

@@ -76,6 +76,17 @@ FM_LOOP void loop_tf32_from_f32(size_t n, const float *x, uint32_t *out, fm_roun
     }
 }
 
+// Nearest even by adding 1.5 * 2^23, whose last bit is worth 1: the integer stands, in two's complement, in the low bits.
+FM_LOOP void loop_int_from_f32(size_t n, const float *x, uint8_t *out, float lowest, float largest, uint32_t mask)
+{
+    for (size_t i = 0; i < n; i++) {
+        float v = x[i] == x[i] ? x[i] : 0;
+        v = v > lowest ? v : lowest;
+        v = v < largest ? v : largest;
+        out[i] = (uint8_t)(fm_bits_of_f32(v + 0x1.8p23f) & mask);
+    }
+}
+
 FM_LOOP void loop_f32_from_f16(size_t n, const uint16_t *codes, float *x)
 {
     for (size_t i = 0; i < n; i++)

@@ -220,9 +220,11 @@ static bool run_row(worker *w, const fm_number_kernels *k, const struct variant 
         k->tf32_from_f32(n, w->x, w->got.words, v->rounding, v->saturate);
         return true;
     }
-    if (v->rounding != FM_ROUND_NEAREST_EVEN || f->is_integer || v->type == FM_E8M0)
+    if (v->rounding != FM_ROUND_NEAREST_EVEN || v->type == FM_E8M0)
         return false;
-    if (v->type == FM_FP16) {
+    if (f->is_integer) {
+        k->int_from_f32(n, w->x, w->got.bytes, (float)f->lowest, (float)f->max_finite, (1u << f->bits) - 1);
+    } else if (v->type == FM_FP16) {
         k->f16_from_f32(n, w->x, w->got.halves, v->saturate, false);
     } else if (v->type == FM_BF16) {
         k->bf16_from_f32(n, w->x, w->got.halves, v->saturate, false);
