@@ -44,10 +44,12 @@ void fm_read_fail(fm_reader *r, const char *keys, fm_status code, const char *fo
     va_start(args, format);
     vsnprintf(text, sizeof text, format, args);
     va_end(args);
-    next_key(keys, key);
     const fm_node *node = find(r, keys, true);
-    r->status = node ? fm_node_fail(node, &r->err, code, "%s", text)
-                     : fm_node_fail(r->config, &r->err, code, "\"%s\": %s", key, text);
+    if (node)
+        fm_node_path(node, key, sizeof key);
+    else
+        next_key(keys, key);
+    r->status = fm_node_fail(node ? node : r->config, &r->err, code, "\"%s\": %s", key, text);
 }
 
 // The first spelling that is set, after checking that no other one says something else.
@@ -61,7 +63,7 @@ static const fm_node *agreed(fm_reader *r, const char *keys)
         if (a && b && strcmp(a, b)) {
             char other[KEY_BYTES];
             fm_read_fail(r, key, FM_ERR_CONFLICT,
-                         "\"%s\" says %s and \"%s\" says %s: two spellings of one size; keep the right one", key, a,
+                         "%s here, but \"%s\" says %s: two spellings of one thing; keep the right one", a,
                          fm_node_path(found, other, sizeof other), b);
             return NULL;
         }
@@ -73,12 +75,10 @@ static const fm_node *agreed(fm_reader *r, const char *keys)
 
 static uint64_t whole(fm_reader *r, const char *keys, uint64_t fallback, uint64_t low, uint64_t high, bool needed)
 {
-    char key[KEY_BYTES];
     uint64_t v;
     if (r->status != FM_OK)
         return fallback ? fallback : 1;
     const fm_node *node = agreed(r, keys);
-    next_key(keys, key);
     if (!node) {
         if (needed && !fallback)
             fm_read_fail(r, keys, FM_ERR_NOT_FOUND, "missing; this kind of model cannot be described without it");
@@ -89,8 +89,8 @@ static uint64_t whole(fm_reader *r, const char *keys, uint64_t fallback, uint64_
         return low;
     }
     if (v < low || v > high) {
-        fm_read_fail(r, keys, v < low ? FM_ERR_VALUE : FM_ERR_OVERFLOW, "\"%s\" is %llu; it must be from %llu to %llu",
-                     key, (unsigned long long)v, (unsigned long long)low, (unsigned long long)high);
+        fm_read_fail(r, keys, v < low ? FM_ERR_VALUE : FM_ERR_OVERFLOW, "%llu; it must be from %llu to %llu",
+                     (unsigned long long)v, (unsigned long long)low, (unsigned long long)high);
         return low;
     }
     return v;
@@ -138,9 +138,7 @@ double fm_read_positive(fm_reader *r, const char *keys, double fallback)
 {
     double v = fm_read_number(r, keys, fallback);
     if (!(v > 0)) {
-        char key[KEY_BYTES];
-        next_key(keys, key);
-        fm_read_fail(r, keys, FM_ERR_VALUE, "\"%s\" is %g; it must be above 0", key, v);
+        fm_read_fail(r, keys, FM_ERR_VALUE, "%g; it must be above 0", v);
         return fallback;
     }
     return v;
@@ -150,9 +148,7 @@ double fm_read_nullable_number(fm_reader *r, const char *keys, double fallback)
 {
     double v = is_null(r, keys) ? 0 : fm_read_number(r, keys, fallback);
     if (v < 0) {
-        char key[KEY_BYTES];
-        next_key(keys, key);
-        fm_read_fail(r, keys, FM_ERR_VALUE, "\"%s\" is %g; it must not be negative (null: none)", key, v);
+        fm_read_fail(r, keys, FM_ERR_VALUE, "%g; it must not be negative (null: none)", v);
         return 0;
     }
     return v;
@@ -162,9 +158,7 @@ double fm_read_probability(fm_reader *r, const char *keys, double fallback)
 {
     double v = fm_read_number(r, keys, fallback);
     if (!(v >= 0 && v < 1)) {
-        char key[KEY_BYTES];
-        next_key(keys, key);
-        fm_read_fail(r, keys, FM_ERR_VALUE, "\"%s\" is %g; a probability is at least 0 and below 1", key, v);
+        fm_read_fail(r, keys, FM_ERR_VALUE, "%g; a probability is at least 0 and below 1", v);
         return fallback;
     }
     return v;
@@ -382,9 +376,8 @@ void fm_read_layer_types(fm_reader *r, fm_arch *a, bool (*rule)(const fm_arch *a
         return;
     size_t n = fm_node_type_of(list) == FM_NODE_ARRAY ? fm_node_count(list) : 0;
     if (!n || (!r->layers && n != a->n_layers)) {
-        fm_read_fail(r, "layer_types", FM_ERR_CONFLICT,
-                     "\"layer_types\" must be a list of %u words, one a block, not %s of %zu", a->n_layers,
-                     fm_node_type_words(list), fm_node_count(list));
+        fm_read_fail(r, "layer_types", FM_ERR_CONFLICT, "must be a list of %u words, one a block, not %s of %zu",
+                     a->n_layers, fm_node_type_words(list), fm_node_count(list));
         return;
     }
     for (uint32_t i = 0; i < a->n_layers && r->status == FM_OK; i++) {
