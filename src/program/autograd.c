@@ -355,6 +355,8 @@ static void run_node(fm_tape *t, fm_node *n, ready_queue *q)
         n->buffer[i] = NULL;
     }
     t->module = n->module;
+    if (n->round)
+        fm_tape_round(t, n->round - 1);
     for (unsigned i = 0; i < 2; i++)
         if (n->pre_hook[i])
             n->pre_hook[i](t, n->pre_context[i], grads[0]);

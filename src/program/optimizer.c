@@ -31,18 +31,27 @@ static void adam_foreach(fm_run *run)
     fm_tensor *one = fm_tensor_on(&run->tape, FM_TIER_HOST, FM_ROLE_STEP, 1, FM_ELEM_F32, "tensor");
     fm_tensor_release(&run->tape, one);
     fm_tensor **roots = fm_tape_alloc(&run->tape, (run->n_parameters + 1) * sizeof *roots);
-    for (uint32_t i = 0; i < run->n_parameters; i++)
+    uint32_t at = FM_NO_LAYER;
+    for (uint32_t i = 0; i < run->n_parameters; i++) {
+        fm_run_round(run, &at, run->parameters[i].layer);
         if (steps(&run->parameters[i]))
             roots[i] = like(run, run->parameters[i].original, FM_ROLE_STEP, "_foreach_sqrt");
-    for (uint32_t i = 0; i < run->n_parameters; i++)
+    }
+    fm_run_round(run, &at, FM_NO_LAYER);
+    for (uint32_t i = 0; i < run->n_parameters; i++) {
+        fm_run_round(run, &at, run->parameters[i].layer);
         fm_tensor_release(&run->tape, roots[i]);
+    }
+    fm_run_round(run, &at, FM_NO_LAYER);
 }
 
 // denom = (exp_avg_sq.sqrt() / correction).add_(eps), a name that lives on into the next parameter's turn
 static void adam_loop(fm_run *run)
 {
     fm_tensor *denominator = NULL;
+    uint32_t at = FM_NO_LAYER;
     for (uint32_t i = 0; i < run->n_parameters; i++) {
+        fm_run_round(run, &at, run->parameters[i].layer);
         if (!steps(&run->parameters[i]))
             continue;
         fm_tensor *root = like(run, run->parameters[i].original, FM_ROLE_STEP, "sqrt");
@@ -51,14 +60,19 @@ static void adam_loop(fm_run *run)
         fm_tensor_release(&run->tape, denominator);
         denominator = ratio;
     }
+    fm_run_round(run, &at, FM_NO_LAYER);
     fm_tensor_release(&run->tape, denominator);
 }
 
 static void adam(fm_run *run)
 {
-    for (uint32_t i = 0; i < run->n_parameters; i++)
+    uint32_t at = FM_NO_LAYER;
+    for (uint32_t i = 0; i < run->n_parameters; i++) {
+        fm_run_round(run, &at, run->parameters[i].layer);
         if (steps(&run->parameters[i]))
             adam_state(run, i);
+    }
+    fm_run_round(run, &at, FM_NO_LAYER);
     if (run->recipe->step == FM_STEP_FOREACH)
         adam_foreach(run);
     else if (run->recipe->step == FM_STEP_LOOP)
@@ -68,9 +82,13 @@ static void adam(fm_run *run)
 // The first momentum is a copy of the first gradient; later ones are updated in place.
 static void sgd_momentum(fm_run *run)
 {
-    for (uint32_t i = 0; i < run->n_parameters; i++)
+    uint32_t at = FM_NO_LAYER;
+    for (uint32_t i = 0; i < run->n_parameters; i++) {
+        fm_run_round(run, &at, run->parameters[i].layer);
         if (steps(&run->parameters[i]) && !run->moments[i].first)
             run->moments[i].first = like(run, run->parameters[i].original, FM_ROLE_OPTIMIZER, "clone");
+    }
+    fm_run_round(run, &at, FM_NO_LAYER);
 }
 
 void fm_optimizer_step(fm_run *run)

@@ -46,10 +46,10 @@ static void print_event(FILE *out, const fm_program *p, const fm_event *e)
         fprintf(out, "@ %s %u\n", fm_phase_name(e->subject), e->step);
         break;
     case FM_EVENT_ROUND:
-        fprintf(out, "( %" PRIu32 "\n", e->subject);
-        break;
-    case FM_EVENT_ROUND_END:
-        fprintf(out, ") %" PRIu32 "\n", e->subject);
+        if (e->subject == FM_NO_ROUND)
+            fprintf(out, "# loop over\n");
+        else
+            fprintf(out, "# layer %" PRIu32 "\n", e->subject);
         break;
     }
 }

@@ -74,9 +74,10 @@ typedef enum {
     FM_EVENT_FREE,        // subject: life
     FM_EVENT_SCRATCH,     // subject: life that begins and ends inside one kernel
     FM_EVENT_PHASE,       // subject: fm_phase, step in `step`
-    FM_EVENT_ROUND,       // a round of a loop begins; subject: its index in the loop
-    FM_EVENT_ROUND_END,   // subject: its index
+    FM_EVENT_ROUND,       // a layer's round of a loop over layers begins; subject: the layer, FM_NO_ROUND: the loop is over
 } fm_event_kind;
+
+#define FM_NO_ROUND UINT32_MAX
 
 typedef struct {
     uint32_t subject;

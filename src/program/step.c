@@ -55,6 +55,14 @@ fm_tensor *fm_run_parameter(fm_run *run, uint32_t module, const char *leaf)
     return NULL;
 }
 
+void fm_run_round(fm_run *run, uint32_t *at, uint32_t layer)
+{
+    if (layer == *at)
+        return;
+    fm_tape_round(&run->tape, layer == FM_NO_LAYER ? FM_NO_ROUND : layer);
+    *at = layer;
+}
+
 static uint32_t module_of_parameter(fm_run *run, const char *name, const char *leaf)
 {
     size_t n = (size_t)(leaf - name);
@@ -94,6 +102,23 @@ static void load_parameters(fm_run *run, const fm_model *model)
         run->first_parameter_of_module[q->module] = run->n_parameters;
     }
     run->moments = fm_tape_alloc(&run->tape, (run->n_parameters + 1) * sizeof *run->moments);
+}
+
+// Elements of the parameters that are not recorded (folding), counted by `elems`: for tensors as big as all of them together.
+uint64_t fm_run_missing(const fm_run *run, uint64_t (*elems)(const fm_run *run, const fm_parameter *p), uint32_t *n)
+{
+    uint64_t sum = 0;
+    for (size_t i = 0; run->n_layers < run->arch->n_layers && i < fm_model_n_tensors(run->model); i++) {
+        const fm_model_param *p = fm_model_param_at(run->model, i);
+        const fm_model_unit *unit = fm_model_unit_at(run->model, p->unit);
+        if (unit->kind != FM_UNIT_BLOCK || unit->block < run->n_layers || p->tied_to >= 0)
+            continue;
+        fm_parameter q = {.n_dims = (uint8_t)p->n_dims, .n_elems = p->n_elems, .shape = {(int64_t)p->dims[0]}};
+        sum += elems ? elems(run, &q) : p->n_elems;
+        if (n)
+            ++*n;
+    }
+    return sum;
 }
 
 static void make_buffers(fm_run *run, const fm_model *model)
@@ -164,7 +189,9 @@ static void microbatch(fm_run *run, uint8_t step)
 
 static void zero_gradients(fm_run *run)
 {
+    uint32_t at = FM_NO_LAYER;
     for (uint32_t i = 0; i < run->n_parameters; i++) {
+        fm_run_round(run, &at, run->parameters[i].layer);
         fm_tensor *p = run->parameters[i].original;
         if (p && p->grad) {
             fm_tensor *grad = p->grad;
@@ -172,6 +199,7 @@ static void zero_gradients(fm_run *run)
             fm_tensor_release(&run->tape, grad);
         }
     }
+    fm_run_round(run, &at, FM_NO_LAYER);
 }
 
 static void training_step(fm_run *run, uint8_t step)

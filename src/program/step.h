@@ -51,6 +51,9 @@ fm_status fm_record(const fm_model *model, const fm_recipe *resolved, const fm_r
 void fm_run_unit(fm_run *run, const char *path, uint32_t unit);
 uint32_t fm_run_unit_of(const fm_run *run, uint32_t module);
 fm_tensor *fm_run_parameter(fm_run *run, uint32_t module, const char *leaf); // borrowed; NULL when there is none
+// For loops over parameters: says that the turn of `layer` comes (markers for folding); *at starts as FM_NO_LAYER. End the loop with FM_NO_LAYER.
+void fm_run_round(fm_run *run, uint32_t *at, uint32_t layer);
+uint64_t fm_run_missing(const fm_run *run, uint64_t (*elems)(const fm_run *run, const fm_parameter *p), uint32_t *n);
 fm_elem fm_elem_of(fm_precision_kind precision);
 
 // optimizer.c, clip.c

@@ -146,12 +146,6 @@ void fm_tape_round(fm_tape *t, uint32_t index)
         record(t, FM_EVENT_ROUND, index);
 }
 
-void fm_tape_round_end(fm_tape *t, uint32_t index)
-{
-    if (!t->mute)
-        record(t, FM_EVENT_ROUND_END, index);
-}
-
 static uint64_t hash_text(const char *s)
 {
     uint64_t h = 1469598103934665603u; // FNV-1a
@@ -304,7 +298,8 @@ static fm_tensor *tensor_object(fm_tape *t, unsigned n_dims, const int64_t *shap
     x->n_dims = (uint8_t)n_dims;
     x->elem = (uint8_t)elem;
     x->is_leaf = true;
-    memcpy(x->shape, shape, n_dims * sizeof *shape);
+    if (n_dims)
+        memcpy(x->shape, shape, n_dims * sizeof *shape);
     return x;
 }
 

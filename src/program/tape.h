@@ -89,6 +89,7 @@ struct fm_node {
     uint32_t visit;           // number of the backward that counted it
     uint32_t refs;
     uint32_t module;
+    uint32_t round;           // a block's last node: its layer + 1; backward of that block begins here
     uint8_t n_next, n_outputs, n_saved, n_shape;
 };
 
@@ -129,8 +130,7 @@ fm_status fm_tape_init(fm_tape *t, fm_program *program, fm_err *err);
 void fm_tape_finish(fm_tape *t);                  // frees every object still alive; the program stays
 fm_status fm_tape_status(const fm_tape *t, fm_err *err);
 void fm_tape_phase(fm_tape *t, fm_phase phase, uint8_t step);
-void fm_tape_round(fm_tape *t, uint32_t index);   // a round of a loop (layer, microbatch) begins
-void fm_tape_round_end(fm_tape *t, uint32_t index);
+void fm_tape_round(fm_tape *t, uint32_t index);   // a layer's round of a loop begins; FM_NO_ROUND: the loop is over
 uint32_t fm_tape_enter(fm_tape *t, const char *module); // joins a module to the path, returns the previous for fm_tape_leave
 void fm_tape_leave(fm_tape *t, uint32_t previous);
 uint32_t fm_tape_path(fm_tape *t, const char *full);    // index of a full path (made when new)

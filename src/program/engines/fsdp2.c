@@ -20,6 +20,8 @@ typedef struct {
     fm_tensor **accumulated;         // [n_params] unsharded gradients in the reduce type, between microbatches
     uint32_t *forward_index, n_forward_index; // where it stands in the order of forwards (a stack)
     uint32_t layer;                  // of a block, else FM_NO_LAYER
+    uint64_t missing_elems;          // shards of parameters that are not recorded (folding), when all blocks are this one unit
+    bool spans_blocks;
     uint32_t module;                 // its path
 } unit;
 
@@ -55,11 +57,18 @@ static fm_tensor *flat(fm_run *run, fm_role role, fm_stream stream, uint64_t n, 
     return x;
 }
 
+// A unit that holds every block: its loops over parameters are loops over layers.
+static void turn(fm_run *run, const unit *u, uint32_t *at, uint32_t i)
+{
+    if (u->spans_blocks)
+        fm_run_round(run, at, i < u->n_params ? run->parameters[u->params[i]].layer : FM_NO_LAYER);
+}
+
 // --- gathering
 
 static uint64_t unit_shard_elems(fm_run *run, const unit *u)
 {
-    uint64_t n = 0;
+    uint64_t n = u->missing_elems;
     for (uint32_t i = 0; i < u->n_params; i++)
         n += shard_elems(run, &run->parameters[u->params[i]]);
     return n;
@@ -93,22 +102,28 @@ static void unshard(fm_run *run, unit *u)
     u->gathering = true;
     if (shards(run) == 1)
         return;
-    uint32_t module = t->module;
+    uint32_t module = t->module, at = FM_NO_LAYER;
     t->module = u->module;
     uint64_t n = unit_shard_elems(run, u);
     fm_elem elem = gathered_elem(run, u);
     fm_tensor *cast = NULL, **own = NULL;
     if (offloads(run)) {
         own = fm_tape_alloc(t, u->n_params * sizeof *own);
-        for (uint32_t i = 0; i < u->n_params; i++)
+        for (uint32_t i = 0; i < u->n_params; i++) {
+            turn(run, u, &at, i);
             own[i] = own_input(run, u->params[i], FM_STREAM_GATHER);
+        }
+        turn(run, u, &at, u->n_params);
     } else if (state_of(run)->casts) {
         cast = flat(run, FM_ROLE_GATHER_INPUT, FM_STREAM_GATHER, n, elem, "empty");
     }
     u->gathered = flat(run, FM_ROLE_GATHER_BUFFER, FM_STREAM_GATHER, n * shards(run), elem, "empty");
     fm_tensor_release(t, cast);
-    for (uint32_t i = 0; own && i < u->n_params; i++)
+    for (uint32_t i = 0; own && i < u->n_params; i++) {
+        turn(run, u, &at, i);
         fm_tensor_release(t, own[i]);
+    }
+    turn(run, u, &at, u->n_params);
     t->module = module;
 }
 
@@ -133,10 +148,11 @@ static void wait_for_unshard(fm_run *run, unit *u)
         previous = f->gather_state;
         f->gather_state = NULL;
     }
-    uint32_t module = t->module;
+    uint32_t module = t->module, at = FM_NO_LAYER;
     if (shards(run) == 1) { // no gather: each shard is copied, through a cast that lives until the next one's is made
         fm_tensor *input = NULL;
         for (uint32_t i = 0; i < u->n_params; i++) {
+            turn(run, u, &at, i);
             fm_tensor *next = own_input(run, u->params[i], FM_STREAM_MAIN);
             fm_tensor_release(t, input);
             input = next;
@@ -144,9 +160,12 @@ static void wait_for_unshard(fm_run *run, unit *u)
         }
         fm_tensor_release(t, input);
     } else {
-        for (uint32_t i = 0; i < u->n_params; i++)
+        for (uint32_t i = 0; i < u->n_params; i++) {
+            turn(run, u, &at, i);
             grow_unsharded(run, u, i);
+        }
     }
+    turn(run, u, &at, u->n_params);
     t->module = module;
     u->unsharded = true;
     if (u->state == IN_FORWARD && shards(run) > 1)
@@ -162,8 +181,12 @@ static void to_sharded(fm_run *run, unit *u)
 {
     if (!u->unsharded)
         return;
-    for (uint32_t i = 0; i < u->n_params; i++)
+    uint32_t at = FM_NO_LAYER;
+    for (uint32_t i = 0; i < u->n_params; i++) {
+        turn(run, u, &at, i);
         fm_storage_resize(&run->tape, run->parameters[u->params[i]].used->storage, 0, "");
+    }
+    turn(run, u, &at, u->n_params);
     u->unsharded = false;
 }
 
@@ -204,7 +227,8 @@ static void reduce_gradients(fm_run *run, unit *u, fm_tensor **grads, uint32_t n
 {
     fsdp *f = state_of(run);
     fm_tape *t = &run->tape;
-    uint64_t elems = 0, last = 0;
+    uint64_t elems = u->missing_elems, last = 0;
+    uint32_t at = FM_NO_LAYER;
     for (uint32_t i = 0; i < u->n_params; i++)
         if (grads[i]) {
             elems += shard_elems(run, &run->parameters[u->params[i]]);
@@ -217,12 +241,14 @@ static void reduce_gradients(fm_run *run, unit *u, fm_tensor **grads, uint32_t n
     fm_tensor *input = flat(run, FM_ROLE_REDUCE_INPUT, FM_STREAM_MAIN, elems * shards(run), reduce, "empty");
     bool *had = fm_tape_alloc(t, u->n_params * sizeof *had);
     for (uint32_t i = 0; i < u->n_params; i++) {
+        turn(run, u, &at, i);
         had[i] = grads[i] != NULL;
         if (grads[i] && (i != last || shards(run) == 1)) {
             fm_tensor_release(t, grads[i]);
             grads[i] = NULL;
         }
     }
+    turn(run, u, &at, u->n_params);
     bool same = reduce == stored;
     fm_tensor *output = flat(run, same && !offloads(run) ? FM_ROLE_GRADIENT : FM_ROLE_REDUCE_OUTPUT, FM_STREAM_REDUCE, elems, reduce, "empty");
     if (run->recipe->replicate > 1) {
@@ -234,9 +260,12 @@ static void reduce_gradients(fm_run *run, unit *u, fm_tensor **grads, uint32_t n
         fm_tensor_release(t, output);
         output = cast;
     }
-    for (uint32_t i = 0; i < u->n_params; i++)
+    for (uint32_t i = 0; i < u->n_params; i++) {
+        turn(run, u, &at, i);
         if (had[i])
             add_or_set_gradient(run, &run->parameters[u->params[i]], output);
+    }
+    turn(run, u, &at, u->n_params);
     fm_tensor_release(t, output);
     fm_tensor_release(t, grads[last]);
     f->reduce_state = input;
@@ -249,7 +278,9 @@ static void keep_unsharded(fm_run *run, unit *u)
     fm_tape *t = &run->tape;
     if (f->reshard_after_backward)
         to_sharded(run, u);
+    uint32_t at = FM_NO_LAYER;
     for (uint32_t i = 0; i < u->n_params; i++) {
+        turn(run, u, &at, i);
         fm_tensor *used = run->parameters[u->params[i]].used, *grad = used->grad;
         if (!grad)
             continue;
@@ -260,6 +291,7 @@ static void keep_unsharded(fm_run *run, unit *u)
         u->accumulated[i] = flat(run, FM_ROLE_UNSHARDED_GRADIENT, FM_STREAM_MAIN, (uint64_t)fm_tensor_numel(grad), f->reduce_elem, "_to_copy");
         fm_tensor_release(t, grad);
     }
+    turn(run, u, &at, u->n_params);
 }
 
 static void post_backward(fm_run *run, unit *u)
@@ -269,7 +301,9 @@ static void post_backward(fm_run *run, unit *u)
     uint32_t module = t->module;
     t->module = u->module;
     u->state = POST_BACKWARD;
+    uint32_t at = FM_NO_LAYER;
     for (uint32_t i = 0; i < u->n_params; i++) {
+        turn(run, u, &at, i);
         fm_tensor *used = run->parameters[u->params[i]].used;
         if (u->accumulated[i] && used->grad) { // accumulate_unsharded_grad_if_needed: in place
             fm_tensor *grad = used->grad;
@@ -277,6 +311,7 @@ static void post_backward(fm_run *run, unit *u)
             fm_tensor_release(t, grad);
         }
     }
+    turn(run, u, &at, u->n_params);
     if (!f->reduce) {
         keep_unsharded(run, u);
         t->module = module;
@@ -607,6 +642,9 @@ static void assign_units(fm_run *run)
         fm_run_unit(run, head, f->n_units);
     }
     claim(run, root, taken, "");
+    root->spans_blocks = wrap == FM_WRAP_ROOT;
+    if (root->spans_blocks)
+        root->missing_elems = fm_run_missing(run, shard_elems, NULL);
     root->reshard_after_forward = wrap == FM_WRAP_ROOT && reshard;
 }
 
@@ -621,8 +659,10 @@ static void init(fm_run *run)
     f->casts = run->recipe->how == FM_HOW_POLICY && run->recipe->compute != run->recipe->param;
     f->reduce = f->reshard_after_backward = true;
     fm_tier tier = offloads(run) ? FM_TIER_HOST : FM_TIER_DEVICE;
+    uint32_t at = FM_NO_LAYER;
     for (uint32_t i = 0; i < run->n_parameters; i++) {
         fm_parameter *p = &run->parameters[i];
+        fm_run_round(run, &at, p->layer);
         if (p->tied_to != UINT32_MAX) {
             p->used = run->parameters[p->tied_to].used;
             continue;
@@ -637,6 +677,7 @@ static void init(fm_run *run)
             p->used->stride[d] = step;
         p->used->requires_grad = p->used->is_parameter = true;
     }
+    fm_run_round(run, &at, FM_NO_LAYER);
     t->module = 0;
     assign_units(run);
     for (uint32_t i = 1; i <= f->n_units; i++)

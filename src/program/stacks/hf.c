@@ -216,7 +216,8 @@ static fm_value *block(fm_words *w, const fm_arch *arch, const char *list, uint3
     hf->carried = hf->carry_next;
     hf->carry_next = NULL;
     fm_tensor_release(t, carried);
-    fm_tape_round_end(t, layer);
+    if (out->grad_fn && layer < hf->run->n_layers)
+        out->grad_fn->round = layer + 1;
     return fm_hf_value(fm_float(out));
 }
 
