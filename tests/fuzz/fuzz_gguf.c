@@ -19,21 +19,22 @@ static void look_into(const fm_gguf_value *v)
     uint64_t u, strings = 0;
     int64_t i;
     double d;
-    unsigned char sum = 0;
+    volatile unsigned char seen = 0; // every byte is touched: a sanitizer sees one that is not there
     for (uint64_t k = 0; k < v->count && k < 1000; k++) {
         fm_gguf_value_u64(v, k, &u);
         fm_gguf_value_i64(v, k, &i);
         fm_gguf_value_double(v, k, &d);
     }
     for (uint64_t k = 0; k < v->raw_bytes; k++)
-        sum ^= v->raw[k];
+        seen = v->raw[k];
     while (fm_gguf_value_next_string(v, &cursor, &text, &n)) {
         demand((const uint8_t *)text + n <= v->data + v->bytes);
         strings++;
     }
     if (v->type == FM_GGUF_ARRAY && v->elem == FM_GGUF_STRING)
         demand(strings == v->count);
-    demand(v->raw + v->raw_bytes == v->data + v->bytes || sum == 1000);
+    demand(v->raw + v->raw_bytes == v->data + v->bytes);
+    (void)seen;
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
