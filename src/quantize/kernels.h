@@ -25,6 +25,13 @@ typedef struct {
     const uint8_t *rank_code;
 } fm_grid_desc;
 
+// What `measure` adds to: fm_quant_error's figures.
+typedef struct {
+    double sum_sq, sum_sq_err;
+    float max_abs, max_abs_err;
+    uint64_t n_zeroed, n_clipped;
+} fm_quantize_sums;
+
 typedef struct {
     const char *name;
     // Smallest and largest value as ordered keys (fm_key_of): NaN and infinities sort past the finite ones.
@@ -44,6 +51,8 @@ typedef struct {
                               double *sum);
     void (*error_float_columns)(const fm_grid_desc *g, size_t n, const float *x, const float *scale, double *sum);
     void (*decode_int)(const fm_grid_desc *g, size_t n, const uint8_t *codes, float scale, int32_t zero, float *out);
+    // Adds finite values and what they decode to. A value below low or above high is clipped.
+    void (*measure)(size_t n, const float *x, const float *decoded, float low, float high, fm_quantize_sums *sums);
 } fm_quantize_kernels;
 
 extern const fm_quantize_kernels fm_quantize_kernels_scalar;

@@ -207,6 +207,39 @@ static void decode_int(const fm_grid_desc *g, size_t n, const uint8_t *codes, fl
             out[i] = (float)((int32_t)codes[i] - zero) * scale;
 }
 
+static void measure(size_t n, const float *x, const float *decoded, float low, float high, fm_quantize_sums *sums)
+{
+    double square[FM_QUANTIZE_LANES] = {0}, error[FM_QUANTIZE_LANES] = {0};
+    uint32_t max_bits = 0, max_error_bits = 0, zeroed = 0, clipped = 0;
+    size_t i = 0;
+    for (; i + 8 <= n; i += 8)
+        for (int l = 0; l < 8; l++) {
+            double v = x[i + l], e = (double)decoded[i + l] - v;
+            square[l] += v * v;
+            error[l] += e * e;
+        }
+    for (; i < n; i++) {
+        double v = x[i], e = (double)decoded[i] - v;
+        square[i % 8] += v * v;
+        error[i % 8] += e * e;
+    }
+    for (i = 0; i < n; i++) {
+        uint32_t a = bits_of(x[i]) & 0x7fffffffu, e = bits_of(decoded[i] - x[i]) & 0x7fffffffu;
+        max_bits = a > max_bits ? a : max_bits;
+        max_error_bits = e > max_error_bits ? e : max_error_bits;
+        zeroed += (x[i] != 0) & (decoded[i] == 0);
+        clipped += (x[i] < low) | (x[i] > high);
+    }
+    sums->sum_sq += lanes_total(square);
+    sums->sum_sq_err += lanes_total(error);
+    float m = float_of(max_bits), me = float_of(max_error_bits);
+    sums->max_abs = m > sums->max_abs ? m : sums->max_abs;
+    sums->max_abs_err = me > sums->max_abs_err ? me : sums->max_abs_err;
+    sums->n_zeroed += zeroed;
+    sums->n_clipped += clipped;
+}
+
 const fm_quantize_kernels ROW = {NAME,         extremes,           encode_int,           encode_float,
                                  encode_table, encode_int_columns, encode_float_columns, error_int,
-                                 error_float,  error_int_columns,  error_float_columns,  decode_int};
+                                 error_float,  error_int_columns,  error_float_columns,  decode_int,
+                                 measure};
