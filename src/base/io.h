@@ -27,7 +27,7 @@ const char *fm_io_words(int number);
 // Fails for path with the reason in errno `number` and a remedy: FM_ERR_NOT_FOUND for ENOENT, else FM_ERR_IO (also
 // FM_ERR_NO_MEMORY). `doing` is an infinitive: "open", "read".  -> "PATH: cannot open: no such file (check the path)".
 fm_status fm_fail_path(fm_err *err, const char *path, const char *doing, int number);
-#ifdef __clang_analyzer__ // see status.h
+#ifdef __clang_analyzer__ // see fm_fail in status.h
 #define fm_fail_path(err, path, doing, number) ((void)(fm_fail_path)(err, path, doing, number), FM_ERR_IO)
 #endif
 #endif

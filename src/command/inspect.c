@@ -179,6 +179,35 @@ static void add_head(const fm_model *m, const fm_parts *parts, fm_units units, f
         fm_buf_printf(out, "note: %s\n", m->notes[i]);
 }
 
+// Two names that differ in numbers only, as those of the same buffer in two blocks do.
+static bool same_but_number(const char *a, const char *b)
+{
+    while (*a && *b) {
+        size_t n = strspn(a, "0123456789"), m = strspn(b, "0123456789");
+        if (!n != !m || (!n && *a != *b))
+            return false;
+        a += n ? n : 1;
+        b += m ? m : 1;
+    }
+    return !*a && !*b;
+}
+
+static void add_buffers(const fm_parts *parts, const options *o, fm_buf *out)
+{
+    for (size_t i = 0, end; i < parts->n_buffers; i = end) {
+        const fm_model_buffer *b = &parts->buffers[i];
+        char bytes[FM_UNITS_TEXT_BYTES];
+        for (end = i + 1; !o->all && end < parts->n_buffers; end++)
+            if (!same_but_number(b->name, parts->buffers[end].name) || b->n_elems != parts->buffers[end].n_elems)
+                break;
+        fm_buf_printf(out, "%sbuffer %s: %" PRIu64 " %s, %s", i ? "" : "\n", b->name, b->n_elems, b->dtype,
+                      fm_format_bytes(bytes, b->bytes, o->units, 2));
+        if (end - i > 1)
+            fm_buf_printf(out, "; and %zu like it", end - i - 1);
+        fm_buf_printf(out, "%s\n", b->counted ? " (counted above)" : "");
+    }
+}
+
 static fm_status print_text(const fm_model *m, const options *o, fm_buf *out, fm_err *err)
 {
     const fm_parts *parts = shown(m);
@@ -203,12 +232,7 @@ static fm_status print_text(const fm_model *m, const options *o, fm_buf *out, fm
     }
     fm_status status = fm_table_print(&t, FM_TABLE_PLAIN, 0, out, err);
     fm_table_reset(&t);
-    for (size_t i = 0; i < m->parts.n_buffers; i++) {
-        const fm_model_buffer *b = &m->parts.buffers[i];
-        char bytes[FM_UNITS_TEXT_BYTES];
-        fm_buf_printf(out, "%sbuffer %s: %" PRIu64 " %s, %s\n", i ? "" : "\n", b->name, b->n_elems, b->dtype,
-                      fm_format_bytes(bytes, b->bytes, o->units, 2));
-    }
+    add_buffers(&m->parts, o, out);
     return status;
 }
 

@@ -9,16 +9,19 @@
 #include "model/family.h"
 #include "model/opened.h"
 
-// "dir/config.json" is called by its folder, "dir/NAME.json" by NAME.
+// "dir/config.json" is called by its folder ("./config.json" too), "dir/NAME.json" by NAME.
 static char *name_of(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
-    if (strcmp(base, "config.json") || !slash)
+    if (strcmp(base, "config.json"))
         return fm_strndup(base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
-    const char *start = slash;
-    while (start > path && start[-1] != '/')
-        start--;
-    return start == slash ? fm_strdup("model") : fm_strndup(start, (size_t)(slash - start));
+    char *full = realpath(path, NULL), *end = full ? strrchr(full, '/') : NULL;
+    if (end)
+        *end = '\0';
+    const char *start = end ? strrchr(full, '/') : NULL;
+    char *name = fm_strdup(start && start[1] ? start + 1 : "model");
+    free(full);
+    return name;
 }
 
 fm_status fm_model_from_config(fm_model *m, const char *path, const fm_model_options *options, fm_err *err)

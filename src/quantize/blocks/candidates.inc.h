@@ -86,30 +86,30 @@ static const float line_nudges[16][2] = {
 
 ALWAYS void search_q2_k(const float *x, const float *w, bool weighted, super *s)
 {
-    search_lines(16, 16, 3, 15, N_Q2_ENDS, low_q2, high_q2, steps_sc, steps_mn, x, w, weighted, s);
+    search_lines(16, 16, 3, 15, N_Q2_ENDS, low_q2, high_q2, steps_sc, steps_mn, 3, x, w, weighted, s);
 }
 
 ALWAYS void search_q4_k(const float *x, const float *w, bool weighted, super *s)
 {
-    search_lines(8, 32, 15, 63, N_Q4_ENDS, low_q4, high_q4, steps_sc, steps_mn, x, w, weighted, s);
+    search_lines(8, 32, 15, 63, N_Q4_ENDS, low_q4, high_q4, steps_sc, steps_mn, 1, x, w, weighted, s);
 }
 
 ALWAYS void search_q5_k(const float *x, const float *w, bool weighted, super *s)
 {
-    search_lines(8, 32, 31, 63, N_Q5_ENDS, low_q5, high_q5, steps_sc, steps_mn, x, w, weighted, s);
+    search_lines(8, 32, 31, 63, N_Q5_ENDS, low_q5, high_q5, steps_sc, steps_mn, 1, x, w, weighted, s);
 }
 
 ALWAYS void search_q3_k(const float *x, const float *w, bool weighted, super *s)
 {
-    search_scales(16, 16, GRID_Q3, -32, 31, N_Q3, bases_q3, steps_one, x, w, weighted, s);
+    search_scales(16, 16, GRID_Q3, -32, 31, N_Q3, bases_q3, steps_one, 2, x, w, weighted, s);
 }
 
 ALWAYS void search_q6_k(const float *x, const float *w, bool weighted, super *s)
 {
-    search_scales(16, 16, GRID_Q6, -128, 127, N_Q6, bases_q6, steps_one, x, w, weighted, s);
+    search_scales(16, 16, GRID_Q6, -128, 127, N_Q6, bases_q6, steps_one, 2, x, w, weighted, s);
 }
 
 ALWAYS void search_iq4_xs(const float *x, const float *w, bool weighted, super *s)
 {
-    search_scales(8, 32, GRID_IQ4, -32, 31, N_IQ4, bases_iq4, steps_one, x, w, weighted, s);
+    search_scales(8, 32, GRID_IQ4, -32, 31, N_IQ4, bases_iq4, steps_one, 2, x, w, weighted, s);
 }

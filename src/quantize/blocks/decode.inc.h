@@ -1,22 +1,25 @@
 // Decoding of every block format, in plain loops. Included once per instruction set by decode_*.c, which name the
-// table (FM_DECODE_TABLE); the compiler vectorises the loops, and without contraction the results cannot differ.
+// table (FM_DECODE_TABLE; none when they make their own); the compiler vectorises the loops, and without contraction the
+// results cannot differ.
 // The order of operations is ggml's: scale times minimum first, then code times scale minus it.
 #include "quantize/blocks/half.h"
 #include "quantize/blocks/kernels.h"
 
-static void decode_f16(size_t n_blocks, const uint8_t *restrict b, float *restrict y)
+#define UNUSED __attribute__((unused)) // where a hand-written one takes its place
+
+UNUSED static void decode_f16(size_t n_blocks, const uint8_t *restrict b, float *restrict y)
 {
     for (size_t i = 0; i < n_blocks; i++)
         y[i] = read_half(b + 2 * i);
 }
 
-static void decode_bf16(size_t n_blocks, const uint8_t *restrict b, float *restrict y)
+UNUSED static void decode_bf16(size_t n_blocks, const uint8_t *restrict b, float *restrict y)
 {
     for (size_t i = 0; i < n_blocks; i++)
         y[i] = float_of((uint32_t)read_u16(b + 2 * i) << 16);
 }
 
-static void decode_q8_0(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
+UNUSED static void decode_q8_0(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
 {
     const fm_block_q8_0 *b = (const fm_block_q8_0 *)bytes;
     for (size_t i = 0; i < n_blocks; i++, y += 32) {
@@ -26,7 +29,7 @@ static void decode_q8_0(size_t n_blocks, const uint8_t *restrict bytes, float *r
     }
 }
 
-static void decode_q4_0(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
+UNUSED static void decode_q4_0(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
 {
     const fm_block_q4_0 *b = (const fm_block_q4_0 *)bytes;
     for (size_t i = 0; i < n_blocks; i++, y += 32) {
@@ -38,7 +41,7 @@ static void decode_q4_0(size_t n_blocks, const uint8_t *restrict bytes, float *r
     }
 }
 
-static void decode_q4_1(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
+UNUSED static void decode_q4_1(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
 {
     const fm_block_q4_1 *b = (const fm_block_q4_1 *)bytes;
     for (size_t i = 0; i < n_blocks; i++, y += 32) {
@@ -50,7 +53,7 @@ static void decode_q4_1(size_t n_blocks, const uint8_t *restrict bytes, float *r
     }
 }
 
-static void decode_q5_0(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
+UNUSED static void decode_q5_0(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
 {
     const fm_block_q5_0 *b = (const fm_block_q5_0 *)bytes;
     for (size_t i = 0; i < n_blocks; i++, y += 32) {
@@ -65,7 +68,7 @@ static void decode_q5_0(size_t n_blocks, const uint8_t *restrict bytes, float *r
     }
 }
 
-static void decode_q5_1(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
+UNUSED static void decode_q5_1(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
 {
     const fm_block_q5_1 *b = (const fm_block_q5_1 *)bytes;
     for (size_t i = 0; i < n_blocks; i++, y += 32) {
@@ -80,7 +83,7 @@ static void decode_q5_1(size_t n_blocks, const uint8_t *restrict bytes, float *r
     }
 }
 
-static void decode_q2_k(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
+UNUSED static void decode_q2_k(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
 {
     const fm_block_q2_k *b = (const fm_block_q2_k *)bytes;
     for (size_t i = 0; i < n_blocks; i++, y += 256) {
@@ -95,7 +98,7 @@ static void decode_q2_k(size_t n_blocks, const uint8_t *restrict bytes, float *r
     }
 }
 
-static void decode_q3_k(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
+UNUSED static void decode_q3_k(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
 {
     const fm_block_q3_k *b = (const fm_block_q3_k *)bytes;
     for (size_t i = 0; i < n_blocks; i++, y += 256) {
@@ -112,7 +115,7 @@ static void decode_q3_k(size_t n_blocks, const uint8_t *restrict bytes, float *r
 }
 
 // The 6-bit scales and minimums of q4_k and q5_k, group by group.
-static void unpack_scales_6(const uint8_t s[12], int sc[8], int mn[8])
+UNUSED static void unpack_scales_6(const uint8_t s[12], int sc[8], int mn[8])
 {
     for (int g = 0; g < 4; g++) {
         sc[g] = s[g] & 63;
@@ -122,7 +125,7 @@ static void unpack_scales_6(const uint8_t s[12], int sc[8], int mn[8])
     }
 }
 
-static void decode_q4_k(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
+UNUSED static void decode_q4_k(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
 {
     const fm_block_q4_k *b = (const fm_block_q4_k *)bytes;
     for (size_t i = 0; i < n_blocks; i++, y += 256) {
@@ -139,7 +142,7 @@ static void decode_q4_k(size_t n_blocks, const uint8_t *restrict bytes, float *r
     }
 }
 
-static void decode_q5_k(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
+UNUSED static void decode_q5_k(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
 {
     const fm_block_q5_k *b = (const fm_block_q5_k *)bytes;
     for (size_t i = 0; i < n_blocks; i++, y += 256) {
@@ -156,7 +159,7 @@ static void decode_q5_k(size_t n_blocks, const uint8_t *restrict bytes, float *r
     }
 }
 
-static void decode_q6_k(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
+UNUSED static void decode_q6_k(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
 {
     const fm_block_q6_k *b = (const fm_block_q6_k *)bytes;
     for (size_t i = 0; i < n_blocks; i++, y += 256) {
@@ -173,7 +176,7 @@ static void decode_q6_k(size_t n_blocks, const uint8_t *restrict bytes, float *r
     }
 }
 
-static void decode_iq4_nl(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
+UNUSED static void decode_iq4_nl(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
 {
     const fm_block_iq4_nl *b = (const fm_block_iq4_nl *)bytes;
     for (size_t i = 0; i < n_blocks; i++, y += 32) {
@@ -185,7 +188,7 @@ static void decode_iq4_nl(size_t n_blocks, const uint8_t *restrict bytes, float 
     }
 }
 
-static void decode_iq4_xs(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
+UNUSED static void decode_iq4_xs(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
 {
     const fm_block_iq4_xs *b = (const fm_block_iq4_xs *)bytes;
     for (size_t i = 0; i < n_blocks; i++, y += 256) {
@@ -201,7 +204,7 @@ static void decode_iq4_xs(size_t n_blocks, const uint8_t *restrict bytes, float 
     }
 }
 
-static void decode_mxfp4(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
+UNUSED static void decode_mxfp4(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
 {
     const fm_block_mxfp4 *b = (const fm_block_mxfp4 *)bytes;
     for (size_t i = 0; i < n_blocks; i++, y += 32) {
@@ -213,7 +216,7 @@ static void decode_mxfp4(size_t n_blocks, const uint8_t *restrict bytes, float *
     }
 }
 
-static void decode_nvfp4(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
+UNUSED static void decode_nvfp4(size_t n_blocks, const uint8_t *restrict bytes, float *restrict y)
 {
     const fm_block_nvfp4 *b = (const fm_block_nvfp4 *)bytes;
     for (size_t i = 0; i < n_blocks; i++, y += 64)
@@ -226,6 +229,8 @@ static void decode_nvfp4(size_t n_blocks, const uint8_t *restrict bytes, float *
         }
 }
 
+#ifdef FM_DECODE_TABLE
 #define FM_DECODE_ROW(NAME, name, ggml, elems, bytes, exact) [FM_BLOCK_##NAME] = decode_##name,
 fm_block_decoder *const FM_DECODE_TABLE[FM_BLOCK_N] = {FM_BLOCK_LIST(FM_DECODE_ROW)};
 #undef FM_DECODE_ROW
+#endif

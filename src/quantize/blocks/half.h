@@ -53,6 +53,11 @@ static inline uint32_t read_u32(const uint8_t *p)
     return (uint32_t)read_u16(p) | (uint32_t)read_u16(p + 2) << 16;
 }
 
+static inline uint64_t read_u64(const uint8_t *p)
+{
+    return read_u32(p) | (uint64_t)read_u32(p + 4) << 32;
+}
+
 static inline void write_u16(uint8_t *p, uint16_t v)
 {
     p[0] = (uint8_t)v;

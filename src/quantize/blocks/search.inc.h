@@ -35,8 +35,8 @@ static void pack_q2_k(const super *s, uint8_t *bytes)
     for (int g = 0; g < 16; g++)
         b->scales[g] = (uint8_t)((int)s->sc[g] | (int)s->mn[g] << 4);
     for (int i = 0; i < 64; i++) {
-        const float *q = s->q + i / 32 * 128 + i % 32;
-        b->qs[i] = (uint8_t)((int)q[0] | (int)q[32] << 2 | (int)q[64] << 4 | (int)q[96] << 6);
+        const int8_t *q = s->q + i / 32 * 128 + i % 32;
+        b->qs[i] = (uint8_t)(q[0] | q[32] << 2 | q[64] << 4 | q[96] << 6);
     }
 }
 
@@ -58,7 +58,7 @@ static void pack_q4_k(const super *s, uint8_t *bytes)
     pack_scales_6(s, b->scales);
     for (int p = 0; p < 4; p++)
         for (int l = 0; l < 32; l++)
-            b->qs[32 * p + l] = (uint8_t)((int)s->q[64 * p + l] | (int)s->q[64 * p + 32 + l] << 4);
+            b->qs[32 * p + l] = (uint8_t)(s->q[64 * p + l] | s->q[64 * p + 32 + l] << 4);
 }
 
 static void pack_q5_k(const super *s, uint8_t *bytes)
@@ -70,12 +70,12 @@ static void pack_q5_k(const super *s, uint8_t *bytes)
     for (int l = 0; l < 32; l++) {
         int high = 0;
         for (int g = 0; g < 8; g++)
-            high |= (int)s->q[32 * g + l] >> 4 << g;
+            high |= s->q[32 * g + l] >> 4 << g;
         b->qh[l] = (uint8_t)high;
     }
     for (int p = 0; p < 4; p++)
         for (int l = 0; l < 32; l++)
-            b->qs[32 * p + l] = (uint8_t)(((int)s->q[64 * p + l] & 15) | ((int)s->q[64 * p + 32 + l] & 15) << 4);
+            b->qs[32 * p + l] = (uint8_t)((s->q[64 * p + l] & 15) | (s->q[64 * p + 32 + l] & 15) << 4);
 }
 
 // ---- Scales: q3_k, q6_k, iq4_xs -------------------------------------------------------------------------------------
@@ -91,7 +91,7 @@ static void pack_q3_k(const super *s, uint8_t *bytes)
         b->scales[8 + g % 4] |= (uint8_t)(sc >> 4 << (g / 4 * 2));
     }
     for (int i = 0; i < 256; i++) {
-        int q = (int)s->q[i] + 4, half = i / 128, k = i / 32 % 4, l = i % 32;
+        int q = s->q[i] + 4, half = i / 128, k = i / 32 % 4, l = i % 32;
         b->qs[32 * half + l] |= (uint8_t)((q & 3) << (2 * k));
         b->hmask[l] |= (uint8_t)(q >> 2 << (4 * half + k));
     }
@@ -107,20 +107,25 @@ static void pack_q6_k(const super *s, uint8_t *bytes)
         for (int l = 0; l < 32; l++) {
             int q[4];
             for (int k = 0; k < 4; k++)
-                q[k] = (int)s->q[128 * half + 32 * k + l] + 32;
+                q[k] = s->q[128 * half + 32 * k + l] + 32;
             b->ql[64 * half + l] = (uint8_t)((q[0] & 15) | (q[2] & 15) << 4);
             b->ql[64 * half + 32 + l] = (uint8_t)((q[1] & 15) | (q[3] & 15) << 4);
             b->qh[32 * half + l] = (uint8_t)(q[0] >> 4 | q[1] >> 4 << 2 | q[2] >> 4 << 4 | q[3] >> 4 << 6);
         }
 }
 
-// The index of a table value: each value but one lies alone in its 1/16th of the way; found by counting.
-static int iq4_index(float v)
+// The index of a table value: the table's reverse, filled in at compile time.
+#define REVERSE(v, i) [(v) + 128] = i
+static const uint8_t iq4_reverse[256] = {
+    REVERSE(-127, 0), REVERSE(-104, 1), REVERSE(-83, 2), REVERSE(-65, 3),  REVERSE(-49, 4), REVERSE(-35, 5),
+    REVERSE(-22, 6),  REVERSE(-10, 7),  REVERSE(1, 8),   REVERSE(13, 9),   REVERSE(25, 10), REVERSE(38, 11),
+    REVERSE(53, 12),  REVERSE(69, 13),  REVERSE(89, 14), REVERSE(113, 15),
+};
+#undef REVERSE
+
+static int iq4_index(int8_t v)
 {
-    int i = 0;
-    for (int k = 1; k < 16; k++)
-        i += v >= (float)iq4_values[k];
-    return i;
+    return iq4_reverse[v + 128];
 }
 
 static void pack_iq4_xs(const super *s, uint8_t *bytes)
@@ -167,7 +172,7 @@ FM_SUPER_ENCODER(iq4_xs, search_iq4_xs)
 // The stored scale and the grid values of 32. The scale found for the group is tried among sixteen neighbours as the
 // decoder will see them.
 ALWAYS uint16_t search_one_scale(grid gr, int n_bases, const float *bases, const float *x, const float *w,
-                                 bool weighted, float *q)
+                                 bool weighted, int8_t *q)
 {
     float s = fit_scale(32, gr, n_bases, bases, x, w, weighted), tries[16], error;
     uint16_t stored[16];
@@ -179,14 +184,15 @@ ALWAYS uint16_t search_one_scale(grid gr, int n_bases, const float *bases, const
         stored[l] = stored_scale(constant ? (code != 0 ? x[0] / code : 0) : s * scale_nudges[l]);
         tries[l] = half_to_float(stored[l]);
     }
-    int lane = least_lane(scale_errors(32, gr, lanes_load(tries), x, w, weighted), &error);
+    int lane = lanes_first_least(scale_errors(32, gr, lanes_load(tries), x, w, weighted), &error);
     scale_codes(32, gr, tries[lane], x, q);
     return stored[lane];
 }
 
 static void encode_iq4_nl(size_t n_blocks, const float *restrict x, const float *restrict w, uint8_t *restrict out)
 {
-    float copy[32], q[32];
+    float copy[32];
+    int8_t q[32];
     fm_block_iq4_nl *b = (fm_block_iq4_nl *)out;
     for (size_t i = 0; i < n_blocks; i++) {
         const float *xi = tame(32, x + 32 * i, copy);
@@ -199,26 +205,28 @@ static void encode_iq4_nl(size_t n_blocks, const float *restrict x, const float 
 
 static void weighted_q4_0(size_t n_blocks, const float *restrict x, const float *restrict w, uint8_t *restrict out)
 {
-    float copy[32], q[32];
+    float copy[32];
+    int8_t q[32];
     fm_block_q4_0 *b = (fm_block_q4_0 *)out;
     for (size_t i = 0; i < n_blocks; i++) {
         const float *xi = tame(32, x + 32 * i, copy);
         write_u16(b[i].d, search_one_scale(GRID_Q4_0, N_Q4_0, bases_q4_0, xi, w + 32 * i, true, q));
         for (int j = 0; j < 16; j++)
-            b[i].qs[j] = (uint8_t)(((int)q[j] + 8) | ((int)q[j + 16] + 8) << 4);
+            b[i].qs[j] = (uint8_t)((q[j] + 8) | (q[j + 16] + 8) << 4);
     }
 }
 
 static void weighted_q5_0(size_t n_blocks, const float *restrict x, const float *restrict w, uint8_t *restrict out)
 {
-    float copy[32], q[32];
+    float copy[32];
+    int8_t q[32];
     fm_block_q5_0 *b = (fm_block_q5_0 *)out;
     for (size_t i = 0; i < n_blocks; i++) {
         const float *xi = tame(32, x + 32 * i, copy);
         uint32_t high = 0;
         write_u16(b[i].d, search_one_scale(GRID_Q5_0, N_Q5_0, bases_q5_0, xi, w + 32 * i, true, q));
         for (int j = 0; j < 16; j++) {
-            unsigned a = (unsigned)((int)q[j] + 16), c = (unsigned)((int)q[j + 16] + 16);
+            unsigned a = (unsigned)(q[j] + 16), c = (unsigned)(q[j + 16] + 16);
             b[i].qs[j] = (uint8_t)((a & 15) | (c & 15) << 4);
             high |= a >> 4 << j | c >> 4 << (j + 16);
         }
@@ -230,7 +238,7 @@ static void weighted_q5_0(size_t n_blocks, const float *restrict x, const float 
 
 typedef struct {
     uint16_t d, m;
-    float q[32];
+    int8_t q[32];
 } line;
 
 ALWAYS void search_one_line(int hi, int n_ends, const float *low, const float *high, const float *x, const float *w,
@@ -246,7 +254,7 @@ ALWAYS void search_one_line(int hi, int n_ends, const float *low, const float *h
         scales[l] = half_to_float(d[l]);
         mins[l] = -half_to_float(m[l]);
     }
-    int lane = least_lane(line_errors(32, hi, lanes_load(scales), lanes_load(mins), x, w, true), &error);
+    int lane = lanes_first_least(line_errors(32, hi, lanes_load(scales), lanes_load(mins), x, w, true), &error);
     b->d = d[lane];
     b->m = m[lane];
     line_codes(32, hi, scales[lane], mins[lane], x, b->q);
@@ -262,7 +270,7 @@ static void weighted_q4_1(size_t n_blocks, const float *restrict x, const float 
         write_u16(b[i].d, r.d);
         write_u16(b[i].m, r.m);
         for (int j = 0; j < 16; j++)
-            b[i].qs[j] = (uint8_t)((int)r.q[j] | (int)r.q[j + 16] << 4);
+            b[i].qs[j] = (uint8_t)(r.q[j] | r.q[j + 16] << 4);
     }
 }
 
@@ -277,7 +285,7 @@ static void weighted_q5_1(size_t n_blocks, const float *restrict x, const float 
         write_u16(b[i].d, r.d);
         write_u16(b[i].m, r.m);
         for (int j = 0; j < 16; j++) {
-            unsigned a = (unsigned)(int)r.q[j], c = (unsigned)(int)r.q[j + 16];
+            unsigned a = (unsigned)r.q[j], c = (unsigned)r.q[j + 16];
             b[i].qs[j] = (uint8_t)((a & 15) | (c & 15) << 4);
             high |= a >> 4 << j | c >> 4 << (j + 16);
         }

@@ -13,54 +13,41 @@ typedef struct {
     bool table;
 } grid;
 
+static const float greatest = 0x1.fffffep127f;
+
 static inline float clamp_to(float x, float lo, float hi)
 {
     return x > lo ? (x < hi ? x : hi) : lo;
 } // NaN: lo
 
-// The nearest value of the grid. Between two values of the table the midpoint belongs to the lower.
+// The nearest value of the grid.
 ALWAYS lanes snap(grid g, lanes t)
 {
-    if (!g.table)
-        return lanes_rint(lanes_min(lanes_max(t, lanes_all((float)g.lo)), lanes_all((float)g.hi)));
-    lanes v = lanes_all(iq4_values[0]);
-    for (int i = 1; i < 16; i++)
-        v = lanes_if_greater(t, lanes_all(0.5f * (float)(iq4_values[i - 1] + iq4_values[i])), lanes_all(iq4_values[i]),
-                             v);
-    return v;
+    if (g.table)
+        return lanes_iq4(t);
+    return lanes_rint(lanes_min(lanes_max(t, lanes_all((float)g.lo)), lanes_all((float)g.hi)));
 }
 
-// The lane with the smallest value; the first of equals, so that lane 0 is what happens when nothing is better.
-static inline int least_lane(lanes a, float *value)
+// The least and the greatest of n values (a multiple of 16), no minus zero.
+ALWAYS void group_range(int n, const float *x, float *min, float *max)
 {
-    float f[16];
-    int best = 0;
-    lanes_store(f, a);
-    for (int l = 1; l < 16; l++)
-        if (f[l] < f[best])
-            best = l;
-    *value = f[best];
-    return best;
-}
-
-static inline float lane_of(lanes a, int lane)
-{
-    float f[16];
-    lanes_store(f, a);
-    return f[lane];
+    lanes lo = lanes_load(x), hi = lo;
+    for (int j = 16; j < n; j += 16) {
+        lo = lanes_min(lanes_load(x + j), lo);
+        hi = lanes_max(lanes_load(x + j), hi);
+    }
+    *min = lanes_least(lo) + 0.0f;
+    *max = lanes_most(hi) + 0.0f;
 }
 
 // x ~ scale * q. Candidates: inverse scales base / extreme, each followed by the least-squares scale of its codes.
 // Returns the scale of the best; 0 for a group too small to tell from zero.
 ALWAYS float fit_scale(int n, grid g, int n_bases, const float *bases, const float *x, const float *w, bool weighted)
 {
-    float most = 0, extreme = 0;
-    for (int j = 0; j < n; j++) {
-        float a = float_of(bits_of(x[j]) & 0x7fffffff);
-        extreme = a > most ? x[j] : extreme;
-        most = a > most ? a : most;
-    }
-    if (!(most > 1e-20f))
+    float min, max;
+    group_range(n, x, &min, &max);
+    float extreme = max >= -min ? max : min;
+    if (!(max > 1e-20f || min < -1e-20f))
         return 0;
     float best_loss = 0, best = 0;
     for (int k = 0; k < n_bases; k += 16) {
@@ -74,16 +61,17 @@ ALWAYS float fit_scale(int n, grid g, int n_bases, const float *bases, const flo
         }
         lanes scale = lanes_if_greater(qq, lanes_all(0), lanes_div(qx, qq), lanes_all(0));
         float loss;
-        int lane = least_lane(lanes_sub(lanes_all(0), lanes_mul(scale, qx)), &loss);
+        lanes losses = lanes_sub(lanes_all(0), lanes_mul(scale, qx));
+        int lane = lanes_first_least(lanes_min(losses, lanes_all(greatest)), &loss);
         if (loss < best_loss) {
             best_loss = loss;
-            best = lane_of(scale, lane);
+            best = lanes_at(scale, lane);
         }
     }
     return best;
 }
 
-// The squared error of each lane's scale, every value given its nearest code; the decoder's own arithmetic.
+// The squared error of each lane's scale, every value given its nearest code.
 ALWAYS lanes scale_errors(int n, grid g, lanes scale, const float *x, const float *w, bool weighted)
 {
     lanes magnitude = lanes_max(scale, lanes_sub(lanes_all(0), scale));
@@ -94,15 +82,52 @@ ALWAYS lanes scale_errors(int n, grid g, lanes scale, const float *x, const floa
         lanes e = lanes_sub(lanes_mul(scale, q), xj), ee = lanes_mul(e, e);
         sum = lanes_add(sum, weighted ? lanes_mul(lanes_all(w[j]), ee) : ee);
     }
-    return sum;
+    return lanes_min(sum, lanes_all(greatest));
 }
 
-// Each value's code for a settled scale, as grid values (not indices). n is a multiple of 16.
-ALWAYS void scale_codes(int n, grid g, float scale, const float *x, float *q)
+// The nearest code of each value for a settled scale, as grid values. n is a multiple of 16.
+ALWAYS void scale_codes(int n, grid g, float scale, const float *x, int8_t *q)
 {
     float a = float_of(bits_of(scale) & 0x7fffffff), inverse = a > 1e-30f ? 1 / scale : 0;
     for (int j = 0; j < n; j += 16)
-        lanes_store(q + j, snap(g, lanes_mul(lanes_load(x + j), lanes_all(inverse))));
+        lanes_store_i8(q + j, snap(g, lanes_mul(lanes_load(x + j), lanes_all(inverse))));
+}
+
+// The sums over a group that the least-squares line through (q, u) needs, one candidate a lane.
+typedef struct {
+    lanes sq, sqq, squ;
+    lanes sw, su; // equal in all lanes
+} line_sums;
+
+// Codes q = nearest of (u * inverse - start) in 0..hi, u = x - min.
+ALWAYS line_sums sum_line(int n, int hi, lanes inverse, lanes start, float min, const float *x, const float *w,
+                          bool weighted)
+{
+    lanes zero = lanes_all(0), top = lanes_all((float)hi), vmin = lanes_all(min);
+    line_sums s = {zero, zero, zero, zero, zero};
+    lanes sw = zero, su = zero;
+    float u[32], wu[32];
+    for (int j = 0; j < n; j += 16) {
+        lanes uj = lanes_sub(lanes_load(x + j), vmin), wj = weighted ? lanes_load(w + j) : lanes_all(1);
+        lanes_store(u + j, uj);
+        if (weighted) {
+            uj = lanes_mul(wj, uj);
+            lanes_store(wu + j, uj);
+        }
+        sw = lanes_add(sw, wj);
+        su = lanes_add(su, uj);
+    }
+    s.sw = lanes_all(lanes_sum(sw));
+    s.su = lanes_all(lanes_sum(su));
+    for (int j = 0; j < n; j++) {
+        lanes uj = lanes_all(u[j]);
+        lanes q = lanes_rint(lanes_min(lanes_max(lanes_sub(lanes_mul(uj, inverse), start), zero), top));
+        lanes wq = weighted ? lanes_mul(lanes_all(w[j]), q) : q;
+        s.sq = lanes_add(s.sq, wq);
+        s.sqq = lanes_add(s.sqq, lanes_mul(wq, q));
+        s.squ = lanes_add(s.squ, lanes_mul(q, weighted ? lanes_all(wu[j]) : uj));
+    }
+    return s;
 }
 
 // x ~ scale * q + offset, q in 0..hi. Candidates: the ends of the grid at low[k] and high[k] of the way into the range
@@ -111,90 +136,63 @@ ALWAYS void scale_codes(int n, grid g, float scale, const float *x, float *q)
 ALWAYS void fit_line(int n, int hi, int n_ends, const float *low, const float *high, bool signed_offset, const float *x,
                      const float *w, bool weighted, float *scale_out, float *offset_out)
 {
-    float min = x[0], max = x[0];
-    for (int j = 1; j < n; j++) {
-        min = x[j] < min ? x[j] : min;
-        max = x[j] > max ? x[j] : max;
-    }
+    float min, max;
+    group_range(n, x, &min, &max);
     if (!signed_offset && min > 0)
         min = 0;
     float range = max - min, best_loss = 0;
-    *scale_out = 0;
+    *scale_out = range > 1e-20f ? range / (float)hi : 0; // what remains when one level is in use, or nothing counts
     *offset_out = min;
     if (!(range > 1e-20f))
         return;
+    lanes zero = lanes_all(0), two = lanes_all(2), per_range = lanes_all((float)hi / range);
     for (int k = 0; k < n_ends; k += 16) {
-        lanes l = lanes_mul(lanes_load(low + k), lanes_all(range)),
-              h = lanes_mul(lanes_load(high + k), lanes_all(range));
-        lanes inverse = lanes_div(lanes_all((float)hi), lanes_sub(lanes_sub(lanes_all(range), h), l));
-        lanes zero = lanes_all(0), top = lanes_all((float)hi), vmin = lanes_all(min);
-        lanes sw = zero, su = zero, sq = zero, sqq = zero, squ = zero;
-        for (int j = 0; j < n; j++) {
-            lanes u = lanes_sub(lanes_all(x[j]), vmin);
-            lanes q = lanes_rint(lanes_min(lanes_max(lanes_mul(lanes_sub(u, l), inverse), zero), top));
-            if (weighted) {
-                lanes wj = lanes_all(w[j]), wq = lanes_mul(wj, q);
-                sw = lanes_add(sw, wj);
-                su = lanes_add(su, lanes_mul(wj, u));
-                sq = lanes_add(sq, wq);
-                sqq = lanes_add(sqq, lanes_mul(wq, q));
-                squ = lanes_add(squ, lanes_mul(wq, u));
-            } else {
-                su = lanes_add(su, u);
-                sq = lanes_add(sq, q);
-                sqq = lanes_add(sqq, lanes_mul(q, q));
-                squ = lanes_add(squ, lanes_mul(q, u));
-            }
-        }
-        if (!weighted)
-            sw = lanes_all((float)n);
-        lanes det = lanes_sub(lanes_mul(sw, sqq), lanes_mul(sq, sq));
-        lanes s = lanes_div(lanes_sub(lanes_mul(sw, squ), lanes_mul(su, sq)), det);
-        lanes b = lanes_div(lanes_sub(lanes_mul(sqq, su), lanes_mul(sq, squ)), det);
+        lanes l = lanes_load(low + k);
+        lanes inverse = lanes_div(per_range, lanes_sub(lanes_sub(lanes_all(1), lanes_load(high + k)), l));
+        line_sums t = sum_line(n, hi, inverse, lanes_mul(lanes_mul(l, lanes_all(range)), inverse), min, x, w, weighted);
+        lanes det = lanes_sub(lanes_mul(t.sw, t.sqq), lanes_mul(t.sq, t.sq));
+        lanes s = lanes_div(lanes_sub(lanes_mul(t.sw, t.squ), lanes_mul(t.su, t.sq)), det);
+        lanes b = lanes_div(lanes_sub(lanes_mul(t.sqq, t.su), lanes_mul(t.sq, t.squ)), det);
         if (!signed_offset) { // offset = b + min may not be positive: hold it at 0 and fit the scale alone
-            lanes most = lanes_sub(zero, vmin);
-            lanes held = lanes_div(lanes_sub(squ, lanes_mul(most, sq)), sqq);
+            lanes most = lanes_all(-min);
+            lanes held = lanes_div(lanes_sub(t.squ, lanes_mul(most, t.sq)), t.sqq);
             s = lanes_if_greater(b, most, held, s);
-            b = lanes_if_greater(b, most, most, b);
+            b = lanes_min(b, most);
         }
         // loss = sum (u - s q - b)^2 - sum u^2
-        lanes loss = lanes_add(lanes_mul(s, lanes_mul(s, sqq)), lanes_mul(b, lanes_mul(b, sw)));
-        loss = lanes_add(loss, lanes_mul(lanes_all(2), lanes_mul(s, lanes_sub(lanes_mul(b, sq), squ))));
-        loss = lanes_sub(loss, lanes_mul(lanes_all(2), lanes_mul(b, su)));
-        loss = lanes_if_greater(det, zero, loss, zero);
+        lanes loss = lanes_add(lanes_mul(s, lanes_mul(s, t.sqq)), lanes_mul(b, lanes_mul(b, t.sw)));
+        loss = lanes_add(loss, lanes_mul(two, lanes_mul(s, lanes_sub(lanes_mul(b, t.sq), t.squ))));
+        loss = lanes_sub(loss, lanes_mul(two, lanes_mul(b, t.su)));
+        loss = lanes_min(lanes_if_greater(det, zero, loss, zero), lanes_all(greatest));
         float value;
-        int lane = least_lane(loss, &value);
+        int lane = lanes_first_least(loss, &value);
         if (value < best_loss) {
             best_loss = value;
-            *scale_out = lane_of(s, lane);
-            *offset_out = lane_of(b, lane) + min;
+            *scale_out = lanes_at(s, lane);
+            *offset_out = lanes_at(b, lane) + min;
         }
-    }
-    if (!(best_loss < 0)) { // one level is in use, or nothing counts: the plain grid over the range
-        *scale_out = range / (float)hi;
-        *offset_out = min;
     }
 }
 
-// The squared error of each lane's scale * q - min.
+// The squared error of each lane's scale * q - min, every value given its nearest code.
 ALWAYS lanes line_errors(int n, int hi, lanes scale, lanes min, const float *x, const float *w, bool weighted)
 {
     lanes zero = lanes_all(0), top = lanes_all((float)hi), sum = zero;
     lanes inverse = lanes_if_greater(scale, lanes_all(1e-30f), lanes_div(lanes_all(1), scale), zero);
     for (int j = 0; j < n; j++) {
-        lanes xj = lanes_all(x[j]);
-        lanes q = lanes_rint(lanes_min(lanes_max(lanes_mul(lanes_add(xj, min), inverse), zero), top));
-        lanes e = lanes_sub(lanes_sub(lanes_mul(scale, q), min), xj), ee = lanes_mul(e, e);
+        lanes u = lanes_add(lanes_all(x[j]), min);
+        lanes q = lanes_rint(lanes_min(lanes_max(lanes_mul(u, inverse), zero), top));
+        lanes e = lanes_sub(lanes_mul(scale, q), u), ee = lanes_mul(e, e);
         sum = lanes_add(sum, weighted ? lanes_mul(lanes_all(w[j]), ee) : ee);
     }
-    return sum;
+    return lanes_min(sum, lanes_all(greatest));
 }
 
-ALWAYS void line_codes(int n, int hi, float scale, float min, const float *x, float *q)
+ALWAYS void line_codes(int n, int hi, float scale, float min, const float *x, int8_t *q)
 {
     float inverse = scale > 1e-30f ? 1 / scale : 0;
     for (int j = 0; j < n; j += 16) {
         lanes t = lanes_mul(lanes_add(lanes_load(x + j), lanes_all(min)), lanes_all(inverse));
-        lanes_store(q + j, lanes_rint(lanes_min(lanes_max(t, lanes_all(0)), lanes_all((float)hi))));
+        lanes_store_i8(q + j, lanes_rint(lanes_min(lanes_max(t, lanes_all(0)), lanes_all((float)hi))));
     }
 }

@@ -1,6 +1,6 @@
-// The searches over a super-block of 256: each group's scale, then the scale of the scales, then the group's again for
-// the scale as it will be stored, then the stored scale by least squares, kept when the error falls. Included once per
-// instruction set, after search_group.inc.h.
+// The searches over a super-block of 256: each group's scale, then the scale of the scales by least squares, then each
+// group's again as it will be stored, then the stored scale once more. Included once per instruction set, after
+// search_group.inc.h.
 
 // A scale as it is stored; past fp16's range it is held at the greatest finite value (and counted by the caller).
 static uint16_t stored_scale(float d)
@@ -8,86 +8,95 @@ static uint16_t stored_scale(float d)
     return half_from_float(clamp_to(d, -65504.0f, 65504.0f) + 0.0f); // + 0: no minus zero
 }
 
-// One coded super-block: grid values, group scales as integers.
+// One coded super-block: stored scales, group scales and minimums (whole numbers), codes as grid values.
 typedef struct {
     uint16_t d, dmin;
-    float error;
     float sc[16], mn[16];
-    float q[256];
+    int8_t q[256];
 } super;
 
-enum { MAX_ROUNDS = 3 };
+// ---- x ~ (d * sc) * q - (dmin * mn) -----------------------------------------------------------------------------------
 
-// Chooses sc (and mn) of every group and the codes for stored d (and dmin). `want_*`: the unrounded wishes.
-ALWAYS void settle_lines(int n_groups, int n, int hi, float sc_max, const float *want_s, const float *want_m,
-                         const float *sc_step, const float *mn_step, const float *x, const float *w, bool weighted,
-                         super *b)
+// The codes of every group for the scales in b.
+ALWAYS void code_lines(int n_groups, int n, int hi, const float *x, super *b)
+{
+    float d = half_to_float(b->d), dmin = half_to_float(b->dmin);
+    for (int g = 0; g < n_groups; g++)
+        line_codes(n, hi, d * b->sc[g], dmin * b->mn[g], x + g * n, b->q + g * n);
+}
+
+// The whole numbers nearest to the wishes s and m under the stored scales.
+ALWAYS void round_lines(int n_groups, float sc_max, const float *s, const float *m, super *b)
 {
     float d = half_to_float(b->d), dmin = half_to_float(b->dmin);
     float inverse_d = d > 0 ? 1 / d : 0, inverse_m = dmin > 0 ? 1 / dmin : 0;
-    b->error = 0;
     for (int g = 0; g < n_groups; g++) {
-        const float *xg = x + g * n, *wg = weighted ? w + g * n : w;
-        lanes zero = lanes_all(0), top = lanes_all(sc_max);
-        lanes sc = lanes_all(clamp_to(want_s[g] * inverse_d, 0, sc_max));
-        lanes mn = lanes_all(clamp_to(want_m[g] * inverse_m, 0, sc_max));
-        sc = lanes_min(lanes_max(lanes_add(lanes_rint(sc), lanes_load(sc_step)), zero), top);
-        mn = lanes_min(lanes_max(lanes_add(lanes_rint(mn), lanes_load(mn_step)), zero), top);
-        lanes scale = lanes_mul(lanes_all(d), sc), min = lanes_mul(lanes_all(dmin), mn);
-        float error;
-        int lane = least_lane(line_errors(n, hi, scale, min, xg, wg, weighted), &error);
-        b->error += error;
-        b->sc[g] = lane_of(sc, lane);
-        b->mn[g] = lane_of(mn, lane);
-        line_codes(n, hi, d * b->sc[g], dmin * b->mn[g], xg, b->q + g * n);
+        float sc = clamp_to(s[g] * inverse_d, 0, sc_max), mn = clamp_to(m[g] * inverse_m, 0, sc_max);
+        b->sc[g] = (sc + 0x1.8p23f) - 0x1.8p23f;
+        b->mn[g] = (mn + 0x1.8p23f) - 0x1.8p23f;
     }
 }
 
-// The d and dmin that fit the settled codes best: normal equations of x ~ d * (sc q) - dmin * mn, in fp64.
-ALWAYS void refit_lines(int n_groups, int n, const float *x, const float *w, bool weighted, const super *b, float *d,
-                        float *dmin)
+// Of the neighbours of each group's rounded sc and mn, the pair with the least error.
+ALWAYS void settle_lines(int n_groups, int n, int hi, float sc_max, const float *sc_step, const float *mn_step,
+                         const float *x, const float *w, bool weighted, super *b)
 {
-    double aa = 0, ab = 0, bb = 0, ax = 0, bx = 0;
+    lanes d = lanes_all(half_to_float(b->d)), dmin = lanes_all(half_to_float(b->dmin));
+    lanes zero = lanes_all(0), top = lanes_all(sc_max);
     for (int g = 0; g < n_groups; g++) {
-        lanes qq = lanes_all(0), q = qq, qx = qq, sx = qq, sw = qq;
-        for (int j = g * n; j < (g + 1) * n; j += 16) {
-            lanes xj = lanes_load(x + j), qj = lanes_load(b->q + j);
-            lanes wj = weighted ? lanes_load(w + j) : lanes_all(1), wq = lanes_mul(wj, qj);
-            qq = lanes_add(qq, lanes_mul(wq, qj));
-            q = lanes_add(q, wq);
-            qx = lanes_add(qx, lanes_mul(wq, xj));
-            sx = lanes_add(sx, lanes_mul(wj, xj));
-            sw = lanes_add(sw, wj);
-        }
-        float f[5][16];
-        lanes_store(f[0], qq), lanes_store(f[1], q), lanes_store(f[2], qx), lanes_store(f[3], sx),
-            lanes_store(f[4], sw);
-        for (int h = 8; h; h /= 2)
-            for (int i = 0; i < 5; i++)
-                for (int l = 0; l < h; l++)
-                    f[i][l] += f[i][l + h];
-        double sc = b->sc[g], mn = b->mn[g];
-        aa += sc * sc * (double)f[0][0];
-        ab += sc * mn * (double)f[1][0];
-        bb += mn * mn * (double)f[4][0];
-        ax += sc * (double)f[2][0];
-        bx += mn * (double)f[3][0];
+        lanes sc = lanes_min(lanes_max(lanes_add(lanes_all(b->sc[g]), lanes_load(sc_step)), zero), top);
+        lanes mn = lanes_min(lanes_max(lanes_add(lanes_all(b->mn[g]), lanes_load(mn_step)), zero), top);
+        float error;
+        lanes errors =
+            line_errors(n, hi, lanes_mul(d, sc), lanes_mul(dmin, mn), x + g * n, weighted ? w + g * n : w, weighted);
+        int lane = lanes_first_least(errors, &error);
+        b->sc[g] = lanes_at(sc, lane);
+        b->mn[g] = lanes_at(mn, lane);
     }
-    double det = aa * bb - ab * ab;
-    if (bb > 0 && det > 1e-12 * aa * bb) {
-        *d = (float)((ax * bb - bx * ab) / det);
-        *dmin = (float)((ax * ab - bx * aa) / det);
-        if (*dmin >= 0)
-            return;
-    }
-    *dmin = half_to_float(b->dmin);
-    *d = aa > 0 ? (float)((ax + (double)*dmin * ab) / aa) : 0;
 }
 
-// n_groups groups of n values as (d * sc) * q - (dmin * mn).
+// Replaces d and dmin by those that fit the codes best, unless rounding them to fp16 undoes the gain: the normal
+// equations of x ~ d * a - dmin * mn, a = sc * q.
+ALWAYS void refit_lines(int n_groups, int n, const float *x, const float *w, bool weighted, super *b)
+{
+    lanes vaa = lanes_all(0), vab = vaa, vbb = vaa, vax = vaa, vbx = vaa;
+    for (int g = 0; g < n_groups; g++) {
+        lanes sc = lanes_all(b->sc[g]), mn = lanes_all(b->mn[g]);
+        for (int j = g * n; j < (g + 1) * n; j += 16) {
+            lanes xj = lanes_load(x + j), a = lanes_mul(sc, lanes_load_i8(b->q + j));
+            lanes wa = weighted ? lanes_mul(lanes_load(w + j), a) : a;
+            lanes wm = weighted ? lanes_mul(lanes_load(w + j), mn) : mn;
+            vaa = lanes_add(vaa, lanes_mul(wa, a));
+            vab = lanes_add(vab, lanes_mul(wa, mn));
+            vbb = lanes_add(vbb, lanes_mul(wm, mn));
+            vax = lanes_add(vax, lanes_mul(wa, xj));
+            vbx = lanes_add(vbx, lanes_mul(wm, xj));
+        }
+    }
+    double aa = (double)lanes_sum(vaa), ab = (double)lanes_sum(vab), bb = (double)lanes_sum(vbb);
+    double ax = (double)lanes_sum(vax), bx = (double)lanes_sum(vbx), det = aa * bb - ab * ab;
+    double d0 = (double)half_to_float(b->d), m0 = (double)half_to_float(b->dmin);
+    float d, dmin = (float)m0;
+    if (bb > 0 && det > 1e-6 * aa * bb && ax * ab >= bx * aa) {
+        d = (float)((ax * bb - bx * ab) / det);
+        dmin = (float)((ax * ab - bx * aa) / det);
+    } else if (aa > 0)
+        d = (float)((ax + m0 * ab) / aa);
+    else
+        return;
+    uint16_t new_d = stored_scale(clamp_to(d, 0, 65504)), new_m = stored_scale(clamp_to(dmin, 0, 65504));
+    double d1 = (double)half_to_float(new_d), m1 = (double)half_to_float(new_m);
+    double before = d0 * d0 * aa - 2 * d0 * m0 * ab + m0 * m0 * bb - 2 * d0 * ax + 2 * m0 * bx;
+    double after = d1 * d1 * aa - 2 * d1 * m1 * ab + m1 * m1 * bb - 2 * d1 * ax + 2 * m1 * bx;
+    if (after < before) {
+        b->d = new_d;
+        b->dmin = new_m;
+    }
+}
+
 ALWAYS void search_lines(int n_groups, int n, int hi, float sc_max, int n_ends, const float *low, const float *high,
-                         const float *sc_step, const float *mn_step, const float *x, const float *w, bool weighted,
-                         super *best)
+                         const float *sc_step, const float *mn_step, int n_rounds, const float *x, const float *w,
+                         bool weighted, super *b)
 {
     float s[16], m[16], most_s = 0, most_m = 0;
     for (int g = 0; g < n_groups; g++) {
@@ -97,68 +106,66 @@ ALWAYS void search_lines(int n_groups, int n, int hi, float sc_max, int n_ends, 
         most_s = s[g] > most_s ? s[g] : most_s;
         most_m = m[g] > most_m ? m[g] : most_m;
     }
-    super trial;
-    best->d = stored_scale(most_s / sc_max);
-    best->dmin = stored_scale(most_m / sc_max);
-    settle_lines(n_groups, n, hi, sc_max, s, m, sc_step, mn_step, x, w, weighted, best);
-    for (int round = 0; round < MAX_ROUNDS; round++) {
-        float d, dmin;
-        refit_lines(n_groups, n, x, w, weighted, best, &d, &dmin);
-        trial.d = stored_scale(clamp_to(d, 0, 65504));
-        trial.dmin = stored_scale(clamp_to(dmin, 0, 65504));
-        if (trial.d == best->d && trial.dmin == best->dmin)
-            break;
-        settle_lines(n_groups, n, hi, sc_max, s, m, sc_step, mn_step, x, w, weighted, &trial);
-        if (!(trial.error < best->error))
-            break;
-        *best = trial;
+    b->d = stored_scale(most_s / sc_max);
+    b->dmin = stored_scale(most_m / sc_max);
+    round_lines(n_groups, sc_max, s, m, b);
+    for (int round = 0; round < n_rounds; round++) {
+        if (round == 0) {
+            code_lines(n_groups, n, hi, x, b);
+            refit_lines(n_groups, n, x, w, weighted, b);
+            round_lines(n_groups, sc_max, s, m, b);
+        }
+        settle_lines(n_groups, n, hi, sc_max, sc_step, mn_step, x, w, weighted, b);
+        code_lines(n_groups, n, hi, x, b);
+        refit_lines(n_groups, n, x, w, weighted, b);
     }
+    code_lines(n_groups, n, hi, x, b);
 }
 
-// The same for (d * sc) * q with a signed sc in sc_min..sc_max.
-ALWAYS void settle_scales(int n_groups, int n, grid gr, float sc_min, float sc_max, const float *want,
-                          const float *sc_step, const float *x, const float *w, bool weighted, super *b)
+// ---- x ~ (d * sc) * q, sc in sc_min..sc_max ----------------------------------------------------------------------------
+
+ALWAYS void code_scales(int n_groups, int n, grid gr, const float *x, super *b)
 {
-    float d = half_to_float(b->d), inverse_d = d != 0 ? 1 / d : 0;
-    b->error = 0;
+    float d = half_to_float(b->d);
+    for (int g = 0; g < n_groups; g++)
+        scale_codes(n, gr, d * b->sc[g], x + g * n, b->q + g * n);
+}
+
+// Each group's sc: the best of sixteen around the wish. Returns the error of all.
+ALWAYS float settle_scales(int n_groups, int n, grid gr, float sc_min, float sc_max, const float *want,
+                           const float *sc_step, const float *x, const float *w, bool weighted, super *b)
+{
+    float d = half_to_float(b->d), inverse_d = d != 0 ? 1 / d : 0, sum = 0;
     for (int g = 0; g < n_groups; g++) {
-        const float *xg = x + g * n, *wg = weighted ? w + g * n : w;
         lanes sc = lanes_all(clamp_to(want[g] * inverse_d, sc_min, sc_max));
         sc = lanes_add(lanes_rint(sc), lanes_load(sc_step));
         sc = lanes_min(lanes_max(sc, lanes_all(sc_min)), lanes_all(sc_max));
         float error;
-        int lane = least_lane(scale_errors(n, gr, lanes_mul(lanes_all(d), sc), xg, wg, weighted), &error);
-        b->error += error;
-        b->sc[g] = lane_of(sc, lane);
-        scale_codes(n, gr, d * b->sc[g], xg, b->q + g * n);
+        lanes errors = scale_errors(n, gr, lanes_mul(lanes_all(d), sc), x + g * n, weighted ? w + g * n : w, weighted);
+        int lane = lanes_first_least(errors, &error);
+        sum += error;
+        b->sc[g] = lanes_at(sc, lane) + 0.0f;
     }
+    return sum;
 }
 
-ALWAYS float refit_scales(int n_groups, int n, const float *x, const float *w, bool weighted, const super *b)
+ALWAYS uint16_t refit_scales(int n_groups, int n, const float *x, const float *w, bool weighted, const super *b)
 {
-    double aa = 0, ax = 0;
+    lanes vaa = lanes_all(0), vax = vaa;
     for (int g = 0; g < n_groups; g++) {
-        lanes qq = lanes_all(0), qx = qq;
+        lanes sc = lanes_all(b->sc[g]);
         for (int j = g * n; j < (g + 1) * n; j += 16) {
-            lanes qj = lanes_load(b->q + j), wq = weighted ? lanes_mul(lanes_load(w + j), qj) : qj;
-            qq = lanes_add(qq, lanes_mul(wq, qj));
-            qx = lanes_add(qx, lanes_mul(wq, lanes_load(x + j)));
+            lanes a = lanes_mul(sc, lanes_load_i8(b->q + j)), wa = weighted ? lanes_mul(lanes_load(w + j), a) : a;
+            vaa = lanes_add(vaa, lanes_mul(wa, a));
+            vax = lanes_add(vax, lanes_mul(wa, lanes_load(x + j)));
         }
-        float f[2][16];
-        lanes_store(f[0], qq), lanes_store(f[1], qx);
-        for (int h = 8; h; h /= 2)
-            for (int i = 0; i < 2; i++)
-                for (int l = 0; l < h; l++)
-                    f[i][l] += f[i][l + h];
-        double sc = b->sc[g];
-        aa += sc * sc * (double)f[0][0];
-        ax += sc * (double)f[1][0];
     }
-    return aa > 0 ? (float)(ax / aa) : 0;
+    float aa = lanes_sum(vaa), ax = lanes_sum(vax);
+    return aa > 0 ? stored_scale(ax / aa) : b->d;
 }
 
 ALWAYS void search_scales(int n_groups, int n, grid gr, float sc_min, float sc_max, int n_bases, const float *bases,
-                          const float *sc_step, const float *x, const float *w, bool weighted, super *best)
+                          const float *sc_step, int n_rounds, const float *x, const float *w, bool weighted, super *b)
 {
     float s[16], most = 0, extreme = 0;
     for (int g = 0; g < n_groups; g++) {
@@ -168,25 +175,30 @@ ALWAYS void search_scales(int n_groups, int n, grid gr, float sc_min, float sc_m
         most = a > most ? a : most;
     }
     super trial;
-    best->d = stored_scale(extreme / sc_min);
-    settle_scales(n_groups, n, gr, sc_min, sc_max, s, sc_step, x, w, weighted, best);
+    b->d = stored_scale(extreme / sc_min);
+    float error = settle_scales(n_groups, n, gr, sc_min, sc_max, s, sc_step, x, w, weighted, b);
     // Far down among fp16's subnormals one step of d is a percent or more: its neighbours may suit the groups better.
-    uint16_t start = best->d;
+    uint16_t start = b->d;
     for (int step = -2; step <= 2 && (start & 0x7fff) < 128; step++) {
-        trial.d = (uint16_t)(start + step);
         if (step == 0 || (start & 0x7fff) + step < 1)
             continue;
-        settle_scales(n_groups, n, gr, sc_min, sc_max, s, sc_step, x, w, weighted, &trial);
-        if (trial.error < best->error)
-            *best = trial;
+        trial.d = (uint16_t)(start + step);
+        float e = settle_scales(n_groups, n, gr, sc_min, sc_max, s, sc_step, x, w, weighted, &trial);
+        if (e < error) {
+            error = e;
+            *b = trial;
+        }
     }
-    for (int round = 0; round < MAX_ROUNDS; round++) {
-        trial.d = stored_scale(refit_scales(n_groups, n, x, w, weighted, best));
-        if (trial.d == best->d)
+    code_scales(n_groups, n, gr, x, b);
+    for (int round = 0; round < n_rounds; round++) {
+        trial.d = refit_scales(n_groups, n, x, w, weighted, b);
+        if (trial.d == b->d)
             break;
-        settle_scales(n_groups, n, gr, sc_min, sc_max, s, sc_step, x, w, weighted, &trial);
-        if (!(trial.error < best->error))
+        float e = settle_scales(n_groups, n, gr, sc_min, sc_max, s, sc_step, x, w, weighted, &trial);
+        if (!(e < error))
             break;
-        *best = trial;
+        error = e;
+        *b = trial;
+        code_scales(n_groups, n, gr, x, b);
     }
 }

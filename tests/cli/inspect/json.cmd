@@ -1,0 +1,1 @@
+floodmark inspect --json HuggingFaceTB/SmolLM2-135M --layers 1

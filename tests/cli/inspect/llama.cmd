@@ -1,0 +1,1 @@
+floodmark inspect llama-3.1-8b

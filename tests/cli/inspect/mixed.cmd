@@ -1,0 +1,1 @@
+floodmark inspect deepseek-ai/DeepSeek-V3

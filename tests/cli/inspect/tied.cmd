@@ -1,0 +1,1 @@
+floodmark inspect --units GiB openai-community/gpt2

@@ -1,0 +1,1 @@
+floodmark inspect Llama-3.1-9B
