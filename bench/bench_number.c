@@ -1,6 +1,6 @@
-// Conversions of arrays from memory: GB/s of bytes read plus bytes written, on one thread, beside what the memory itself
-// does in the same run (copy, read, store). Each figure is the best of several passes over arrays that fit no cache;
-// `of_copy` is the share of copy bandwidth, `of_store` the share of store bandwidth (for decoding).
+// Conversions of arrays from memory: GB/s of bytes read plus bytes written, on one thread, over arrays that fit no cache.
+// Each figure is the best of several passes, which alternate with passes of memcpy and memset so that all three meet
+// the machine in the same mood: `of_copy` is the share of copy bandwidth, `of_store` of store bandwidth.
 //   bench_number [MiB of fp32, default 256]
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,7 +11,7 @@
 #include "floodmark/convert.h"
 #include "number/kernels.h"
 
-enum { PASSES = 7 };
+enum { PASSES = 5 };
 
 typedef struct {
     size_t n;    // elements
@@ -28,19 +28,6 @@ static double now(void)
 }
 
 typedef void pass(const arrays *a, fm_number type, const fm_encoding *how, fm_convert_counts *counts);
-
-static double best_seconds(pass *run, const arrays *a, fm_number type, const fm_encoding *how,
-                           fm_convert_counts *counts)
-{
-    double best = 1e9;
-    for (int i = 0; i < PASSES; i++) {
-        double begin = now();
-        run(a, type, how, counts);
-        double took = now() - begin;
-        best = took < best ? took : best;
-    }
-    return best;
-}
 
 static void copy(const arrays *a, fm_number type, const fm_encoding *how, fm_convert_counts *counts)
 {
@@ -80,16 +67,34 @@ static void from_bf16(const arrays *a, fm_number type, const fm_encoding *how, f
     fm_convert(FM_BF16, type, how, a->n, a->codes, a->y, counts);
 }
 
-static double line(const char *what, fm_number type, const char *variant, double bytes, double seconds,
-                   double copy_rate, double store_rate)
+static double seconds_of(pass *run, const arrays *a, fm_number type, const fm_encoding *how, fm_convert_counts *counts)
 {
-    double rate = bytes / seconds * 1e-9;
+    double begin = now();
+    run(a, type, how, counts);
+    return now() - begin;
+}
+
+static double least(double a, double b)
+{
+    return a < b ? a : b;
+}
+
+// `bytes`: read and written by one element.
+static void measure(const char *what, const char *variant, pass *run, unsigned bytes, const arrays *a, fm_number type,
+                    const fm_encoding *how, fm_convert_counts *counts)
+{
+    double best = 1e9, copying = 1e9, storing = 1e9, n = (double)a->n;
+    for (int i = 0; i < PASSES; i++) {
+        copying = least(copying, seconds_of(copy, a, type, how, counts));
+        best = least(best, seconds_of(run, a, type, how, counts));
+        storing = least(storing, seconds_of(store, a, type, how, counts));
+    }
+    double rate = bytes * n / best, copy_rate = 8 * n / copying, store_rate = 4 * n / storing;
     printf("{\"bench\":\"number\",\"what\":\"%s\",\"type\":\"%s\",\"variant\":\"%s\",\"kernels\":\"%s\",\"threads\":1,"
-           "\"gb_per_s\":%.2f,\"of_copy\":%.3f,\"of_store\":%.3f}\n",
-           what, fm_number_info(type)->name, variant, fm_number_kernel(), rate, copy_rate > 0 ? rate / copy_rate : 1,
-           store_rate > 0 ? rate / store_rate : 1);
+           "\"gb_per_s\":%.2f,\"of_copy\":%.3f,\"of_store\":%.3f,\"copy_gb_per_s\":%.2f,\"store_gb_per_s\":%.2f}\n",
+           what, fm_number_info(type)->name, variant, fm_number_kernel(), rate * 1e-9, rate / copy_rate,
+           rate / store_rate, copy_rate * 1e-9, store_rate * 1e-9);
     fflush(stdout);
-    return rate;
 }
 
 static void *pages(size_t bytes)
@@ -129,31 +134,25 @@ int main(int argc, char **argv)
         return 1;
     }
     fill(&a);
-    const double n = (double)a.n;
     static const fm_encoding plain, saturating = {.saturate = true}, stochastic = {.rounding = FM_ROUND_STOCHASTIC};
-    double copy_rate = line("copy", FM_FP32, "memcpy", 8 * n, best_seconds(copy, &a, FM_FP32, NULL, NULL), 0, 0);
-    double store_rate =
-        line("store", FM_FP32, "memset", 4 * n, best_seconds(store, &a, FM_FP32, NULL, NULL), copy_rate, 0);
-    line("read", FM_FP32, "extent", 4 * n, best_seconds(read_all, &a, FM_FP32, NULL, NULL), copy_rate, store_rate);
-
-    static const fm_number types[] = {FM_FP16,     FM_BF16,         FM_FP8_E4M3,     FM_FP8_E5M2,
-                                      FM_FP4_E2M1, FM_FP8_E4M3FNUZ, FM_FP8_E5M2FNUZ, FM_TF32};
+    measure("read", "extent", read_all, 4, &a, FM_FP32, &plain, NULL);
+    static const fm_number types[] = {FM_FP16,         FM_BF16,         FM_FP8_E4M3, FM_FP8_E5M2, FM_FP4_E2M1,
+                                      FM_FP8_E4M3FNUZ, FM_FP8_E5M2FNUZ, FM_TF32,     FM_INT8};
     for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
         fm_number t = types[i];
-        double moved = (4 + fm_number_info(t)->storage_bytes) * n;
+        unsigned moved = 4u + fm_number_info(t)->storage_bytes;
         fm_convert_counts counts = {0};
-        line("encode", t, "rne", moved, best_seconds(encode, &a, t, &plain, NULL), copy_rate, store_rate);
-        line("encode", t, "saturating", moved, best_seconds(encode, &a, t, &saturating, NULL), copy_rate, store_rate);
-        line("encode", t, "counted", moved, best_seconds(encode, &a, t, &plain, &counts), copy_rate, store_rate);
-        if (t != FM_TF32)
-            line("encode", t, "stochastic", moved, best_seconds(encode, &a, t, &stochastic, NULL), copy_rate,
-                 store_rate);
+        measure("encode", "rne", encode, moved, &a, t, &plain, NULL);
+        measure("encode", "saturating", encode, moved, &a, t, &saturating, NULL);
+        measure("encode", "counted", encode, moved, &a, t, &plain, &counts);
+        if (t != FM_TF32 && t != FM_INT8)
+            measure("encode", "stochastic", encode, moved, &a, t, &stochastic, NULL);
         encode(&a, t, &plain, NULL);
-        line("decode", t, "", moved, best_seconds(decode, &a, t, &plain, NULL), copy_rate, store_rate);
+        if (t != FM_INT8)
+            measure("decode", "", decode, moved, &a, t, &plain, NULL);
     }
     encode(&a, FM_BF16, &plain, NULL);
-    line("from bf16", FM_FP8_E4M3, "rne", 3 * n, best_seconds(from_bf16, &a, FM_FP8_E4M3, &plain, NULL), copy_rate,
-         store_rate);
-    line("from bf16", FM_FP16, "rne", 4 * n, best_seconds(from_bf16, &a, FM_FP16, &plain, NULL), copy_rate, store_rate);
+    measure("from bf16", "rne", from_bf16, 3, &a, FM_FP8_E4M3, &plain, NULL);
+    measure("from bf16", "rne", from_bf16, 4, &a, FM_FP16, &plain, NULL);
     return 0;
 }
