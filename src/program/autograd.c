@@ -54,10 +54,8 @@ void fm_node_release(fm_tape *t, fm_node *n)
     // A chain of nodes can be as long as the model is deep: unlink iteratively along the first edge.
     while (n && --n->refs == 0) {
         node_drop_saved(t, n);
-        fm_tensor *x;
-        for (unsigned i = 0; i < FM_MAX_EDGES; i++)
-            if ((x = n->buffer[i]))
-                fm_tensor_release(t, x);
+        for (unsigned i = 0; i < n->n_outputs; i++)
+            fm_tensor_release(t, n->buffer[i]);
         fm_node *follow = NULL;
         for (unsigned i = 0; i < n->n_next; i++) {
             fm_node *next = n->next[i].node;
@@ -86,6 +84,7 @@ fm_node *fm_tensor_accumulator(fm_tape *t, fm_tensor *leaf)
         n->row = &accumulate_row;
         n->sequence = UINT64_MAX;
         n->leaf = leaf;
+        n->buffer = n->few;
         n->n_outputs = 1;
         n->module = t->module;
         leaf->accumulate = n;
@@ -107,6 +106,7 @@ fm_node *fm_node_new(fm_tape *t, const fm_row *row, unsigned n_inputs, fm_tensor
     n->row = row;
     n->sequence = t->next_sequence++;
     n->n_next = (uint8_t)n_inputs;
+    n->buffer = n->few;
     n->module = t->module;
     for (unsigned i = 0; i < n_inputs; i++) {
         fm_tensor *x = inputs[i];
@@ -155,12 +155,19 @@ void fm_node_output(fm_tape *t, fm_node *n, fm_tensor *out, unsigned out_nr)
     if (!n || !out)
         return;
     if (out_nr >= n->n_outputs)
-        n->n_outputs = (uint8_t)(out_nr + 1);
+        n->n_outputs = (uint16_t)(out_nr + 1);
     fm_node_retain(n);
     out->grad_fn = n;
-    out->out_nr = (uint8_t)out_nr;
+    out->out_nr = (uint16_t)out_nr;
     out->requires_grad = true;
     out->is_leaf = false;
+}
+
+void fm_node_outputs(fm_tape *t, fm_node *n, unsigned n_outputs)
+{
+    if (n_outputs > FM_MAX_EDGES)
+        n->buffer = fm_tape_alloc(t, n_outputs * sizeof *n->buffer);
+    n->n_outputs = (uint16_t)n_outputs;
 }
 
 static void recompute(fm_tape *t, fm_frame *f)
@@ -349,7 +356,9 @@ static void validate(fm_tape *t, fm_node *n, fm_tensor **results)
 
 static void run_node(fm_tape *t, fm_node *n, ready_queue *q)
 {
-    fm_tensor *grads[FM_MAX_EDGES] = {0}, *results[FM_MAX_EDGES] = {0};
+    fm_tensor *few[FM_MAX_EDGES] = {0}, **grads = few, *results[FM_MAX_EDGES] = {0};
+    if (n->n_outputs > FM_MAX_EDGES)
+        grads = fm_tape_alloc(t, n->n_outputs * sizeof *grads);
     for (unsigned i = 0; i < n->n_outputs; i++) {
         grads[i] = n->buffer[i];
         n->buffer[i] = NULL;

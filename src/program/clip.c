@@ -7,6 +7,56 @@ static fm_tensor *norm_like(fm_run *run, const fm_tensor *grad, uint64_t n, cons
     return fm_tensor_on(&run->tape, (fm_tier)grad->storage->tier, FM_ROLE_CLIP, n, (fm_elem)grad->elem, op);
 }
 
+// Gradients that a folded recording leaves out: as many in each missing block as in the recorded ones.
+static uint64_t missing_norms(const fm_run *run, uint32_t n)
+{
+    uint32_t outside = 0, missing = run->arch->n_layers - run->n_layers;
+    for (uint32_t i = 0; i < run->n_parameters; i++) {
+        const fm_parameter *p = &run->parameters[i];
+        outside += p->layer == FM_NO_LAYER && p->original && p->original->grad;
+    }
+    return missing ? (uint64_t)(n - outside) / run->n_layers * missing : 0;
+}
+
+// FSDP1's own: norms one by one in fp32; stacked; squared, reduced, rooted. Low-precision gradients are scaled by a cast of the coefficient.
+// Source: torch/distributed/fsdp/fully_sharded_data_parallel.py, clip_grad_norm_.
+void fm_clip_norms_one_by_one(fm_run *run)
+{
+    fm_tape *t = &run->tape;
+    fm_tensor **norms = fm_tape_alloc(t, (run->n_parameters + 1) * sizeof *norms);
+    const fm_tensor *low = NULL;
+    uint32_t n = 0, at = FM_NO_LAYER;
+    for (uint32_t i = 0; i < run->n_parameters; i++) {
+        fm_run_round(run, &at, run->parameters[i].layer);
+        const fm_tensor *p = run->parameters[i].original;
+        if (!p || !p->grad)
+            continue;
+        low = p->grad->elem != FM_ELEM_F32 ? p->grad : low;
+        norms[i] = fm_tensor_on(t, FM_TIER_DEVICE, FM_ROLE_CLIP, 1, FM_ELEM_F32, "linalg_vector_norm");
+        n++;
+    }
+    fm_run_round(run, &at, FM_NO_LAYER);
+    uint64_t total = n + missing_norms(run, n);
+    fm_tensor *scalars[6] = {fm_tensor_on(t, FM_TIER_DEVICE, FM_ROLE_CLIP, total, FM_ELEM_F32, "stack")};
+    for (uint32_t i = 0; i < run->n_parameters; i++) {
+        fm_run_round(run, &at, run->parameters[i].layer);
+        fm_tensor_release(t, norms[i]);
+    }
+    fm_run_round(run, &at, FM_NO_LAYER);
+    static const char *const ops[] = {"", "linalg_vector_norm", "pow", "pow", "mul", "clamp"};
+    for (unsigned i = 1; i < 6; i++) {
+        scalars[i] = fm_tensor_on(t, FM_TIER_DEVICE, FM_ROLE_CLIP, 1, FM_ELEM_F32, ops[i]);
+        if (i == 1 || i == 3) {
+            fm_tensor_release(t, scalars[i - 1]);
+            scalars[i - 1] = NULL;
+        }
+    }
+    if (low)
+        fm_tensor_release(t, norm_like(run, low, 1, "_to_copy"));
+    for (unsigned i = 0; i < 6; i++)
+        fm_tensor_release(t, scalars[i]);
+}
+
 // The partial norms of a sharded model: squares, all-reduce, its waited copy, square root.
 static void reduce_norms(fm_run *run, const fm_tensor *grad, uint64_t n)
 {

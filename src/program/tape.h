@@ -45,7 +45,8 @@ struct fm_tensor {
     fm_node *accumulate;  // leaves: the AccumulateGrad node, made at first use, owned
     int64_t shape[FM_MAX_DIMS], stride[FM_MAX_DIMS];
     uint32_t refs;
-    uint8_t n_dims, elem, out_nr;
+    uint8_t n_dims, elem;
+    uint16_t out_nr;
     bool requires_grad, floating, is_leaf, is_parameter;
 };
 
@@ -84,13 +85,15 @@ struct fm_node {
     void *post_context;
     void *context;            // of custom rows (engine hooks)
     // The engine's own, during a backward:
-    fm_tensor *buffer[FM_MAX_EDGES]; // gradients gathered so far, per output
+    fm_tensor **buffer;       // [n_outputs] gradients gathered so far; points to `few` unless there are many
+    fm_tensor *few[FM_MAX_EDGES];
     uint32_t dependencies;
     uint32_t visit;           // number of the backward that counted it
     uint32_t refs;
     uint32_t module;
     uint32_t round;           // a block's last node: its layer + 1; backward of that block begins here
-    uint8_t n_next, n_outputs, n_saved, n_shape;
+    uint16_t n_outputs;
+    uint8_t n_next, n_saved;
 };
 
 // Autocast: the class of an operation decides what it does with fp32 inputs.
@@ -158,6 +161,7 @@ void fm_storage_role(fm_tape *t, fm_storage *s, fm_role role);                  
 fm_node *fm_node_new(fm_tape *t, const fm_row *row, unsigned n_inputs, fm_tensor *const *inputs);
 void fm_node_save(fm_tape *t, fm_node *n, unsigned slot, fm_tensor *x); // NULL x or n allowed
 void fm_node_output(fm_tape *t, fm_node *n, fm_tensor *out, unsigned out_nr); // out becomes a result of n
+void fm_node_outputs(fm_tape *t, fm_node *n, unsigned n_outputs);       // room for more than FM_MAX_EDGES results
 fm_tensor *fm_node_saved(fm_tape *t, fm_node *n, unsigned slot);        // borrowed; recomputes a checkpointed region at its first use
 void fm_node_retain(fm_node *n);
 void fm_node_release(fm_tape *t, fm_node *n);

@@ -77,6 +77,9 @@ static fm_status folded(const fm_model *model, const fm_recipe *recipe, const fm
     uint32_t first = arch->first_k_dense < arch->n_layers ? arch->first_k_dense : 0, period = period_of(arch, first);
     uint32_t margin = recipe->prefetch > 0 ? (uint32_t)recipe->prefetch : 0;
     *folds = false;
+    // FSDP1 with one unit: where rank 0's part of the flat parameter ends depends on all blocks at once.
+    if (recipe->engine == FM_ENGINE_FSDP1 && recipe->wrap == FM_WRAP_ROOT)
+        return FM_OK;
     for (uint32_t more = 0; period && more < 2 && !*folds; more++) {
         // One round before, the round itself, one round after, and blocks at both ends that know that they are ends.
         uint32_t before = first + 1 + margin + more + period, after = period + 1 + margin + more;
