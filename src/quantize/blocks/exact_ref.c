@@ -166,7 +166,7 @@ static unsigned e2m1_by_distance(float x, float d)
 static unsigned e2m1_nearest(float x, float d)
 {
     float a = magnitude(x);
-    if (!(a <= 12 * d))
+    if (!(a <= 12 * d) || 12 * d > float_of(0x7f7fffff)) // or the grid itself overflows
         return e2m1_by_distance(x, d);
     unsigned q =
         (a > 0.5f * d) + (a > 1.5f * d) + (a > 2.5f * d) + (a > 3.5f * d) + (a > 5 * d) + (a > 7 * d) + (a > 10 * d);
