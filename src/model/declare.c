@@ -9,7 +9,7 @@
 #include "model/parts.h"
 #include "model/registration.h"
 
-enum { PATH_BYTES = 512, MAX_SCOPES = 16, VALUES_PER_CHUNK = 512 };
+enum { PATH_BYTES = 512, MAX_SCOPES = 16, VALUES_PER_CHUNK = 512, MAX_TENSORS = 1 << 20 };
 
 // A value is only a shape: its last dimension, and how many heads lie beside it (1: none).
 struct fm_value {
@@ -104,6 +104,10 @@ static void note(declarer *d, const char *leaf, uint32_t n_dims, const uint64_t 
             return;
         }
         n.param.dims[i] = dims[i];
+    }
+    if (d->n_notes == MAX_TENSORS) {
+        fail(d, FM_ERR_OVERFLOW, "the model would have more than %d tensors; check its number of layers", MAX_TENSORS);
+        return;
     }
     fm_noted *grown = fm_grow(d->notes, &d->notes_capacity, d->n_notes, sizeof *grown);
     if (grown)
