@@ -13,6 +13,7 @@
 #include "base/buf.h"
 #include "base/json_out.h"
 #include "base/table.h"
+#include "command/command.h"
 #include "floodmark/number.h"
 
 static const char usage[] =
@@ -193,7 +194,9 @@ static fm_status print_value(const options *o, const fm_encoding *how, double x,
     add_number(out, x);
     fm_buf_printf(out, " as fp64 %a, rounding %s%s\n\n", x, fm_rounding_name(how->rounding),
                   how->saturate ? ", saturating" : "");
-    fm_status status = fm_table_print(&t, FM_TABLE_PLAIN, 0, out, err);
+    fm_status status = fm_buf_check(&scratch, err);
+    if (status == FM_OK)
+        status = fm_table_print(&t, FM_TABLE_PLAIN, 0, out, err);
     fm_table_reset(&t);
     fm_buf_reset(&scratch);
     return status;
@@ -341,7 +344,7 @@ static fm_status parse(int argc, char **argv, options *o, fm_err *err)
     bool some = false;
     o->values = fm_calloc((size_t)argc + 1, sizeof *o->values);
     if (!o->values)
-        return fm_fail(err, FM_ERR_NO_MEMORY, "out of memory");
+        return fm_fail_memory(err, "the values");
     optind = 0; // another command may have used getopt before
     opterr = 0;
     while ((optind ? optind : 1) < argc) {
@@ -408,8 +411,6 @@ static fm_status print_text(const options *o, fm_buf *out, fm_err *err)
     return FM_OK;
 }
 
-int fm_command_numbers(int argc, char **argv);
-
 int fm_command_numbers(int argc, char **argv)
 {
     options o = {0};
@@ -423,12 +424,10 @@ int fm_command_numbers(int argc, char **argv)
         status = o.json ? print_json(&o, &out, &err) : print_text(&o, &out, &err);
     if (status == FM_OK)
         status = fm_buf_check(&out, &err);
-    if (status == FM_OK && (fwrite(out.data, 1, out.size, stdout) != out.size || fflush(stdout)))
-        status = fm_fail(&err, FM_ERR_IO, "standard output: %s", strerror(errno));
-    if (status != FM_OK) {
-        fprintf(stderr, "floodmark numbers: %s\n", err.message);
-        exit_code = status == FM_ERR_USAGE || status == FM_ERR_NOT_FOUND || status == FM_ERR_VALUE ? 2 : 1;
-    }
+    if (status == FM_OK)
+        status = fm_command_print(&out, &err);
+    if (status != FM_OK) // a name that is not found was typed, too
+        exit_code = fm_command_fail("numbers", &err, status == FM_ERR_NOT_FOUND);
     fm_buf_reset(&out);
     fm_free(o.values);
     return exit_code;
