@@ -396,7 +396,13 @@ void fm_read_layer_types(fm_reader *r, fm_arch *a, bool (*rule)(const fm_arch *a
 void fm_read_dense_layers(fm_reader *r, fm_arch *a, const char *keys)
 {
     const fm_node *list = fm_read_node(r, keys);
-    if (r->status != FM_OK || !list || !fm_node_count(list))
+    if (r->status != FM_OK || !list)
+        return;
+    if (fm_node_type_of(list) != FM_NODE_ARRAY) {
+        fm_read_fail(r, keys, FM_ERR_VALUE, "must be a list of block numbers, not %s", fm_node_type_words(list));
+        return;
+    }
+    if (!fm_node_count(list))
         return;
     bool *out = flags(r, a);
     if (!out)
