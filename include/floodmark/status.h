@@ -65,11 +65,23 @@ fm_status fm_fail_at(fm_err *err, fm_status code, uint64_t offset, uint32_t line
 // Puts "prefix: " before the message of a failed call, for a caller that knows the file's name. Returns err->code.
 fm_status fm_err_prefix(fm_err *err, const char *format, ...) FM_PRINTF(2, 3);
 
-// The static analyser sees one file at a time: told here what these return, it does not follow paths on which a failure
-// "succeeds". Compilers never see this.
+// A compiler or analyser that sees one file at a time cannot know that these return `code`, and would follow paths (and
+// warn of variables) on which a failure "succeeds". So the value is given here too; `code` is evaluated once.
+#if defined(__GNUC__)
+#define fm_fail(err, code, ...)                      \
+    __extension__({                                  \
+        fm_status fm_code_ = (code);                 \
+        (void)(fm_fail)(err, fm_code_, __VA_ARGS__); \
+        fm_code_;                                    \
+    })
+#define fm_fail_at(err, code, ...)                      \
+    __extension__({                                     \
+        fm_status fm_code_ = (code);                    \
+        (void)(fm_fail_at)(err, fm_code_, __VA_ARGS__); \
+        fm_code_;                                       \
+    })
+#endif
 #ifdef __clang_analyzer__
-#define fm_fail(err, code, ...) ((void)(fm_fail)(err, code, __VA_ARGS__), (code))
-#define fm_fail_at(err, code, offset, line, ...) ((void)(fm_fail_at)(err, code, offset, line, __VA_ARGS__), (code))
 #define fm_err_prefix(err, ...) ((void)(fm_err_prefix)(err, __VA_ARGS__), FM_ERR_INTERNAL)
 #endif
 
