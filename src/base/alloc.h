@@ -37,7 +37,7 @@ void *fm_grow(void *items, size_t *capacity, size_t count, size_t size);
 
 // Fails with FM_ERR_NO_MEMORY and one phrase for it everywhere: "out of memory (WHAT)".
 fm_status fm_fail_memory(fm_err *err, const char *what);
-#ifdef __clang_analyzer__ // see fm_fail in status.h
+#if defined(__GNUC__) // see fm_fail in status.h
 #define fm_fail_memory(err, what) ((void)(fm_fail_memory)(err, what), FM_ERR_NO_MEMORY)
 #endif
 #endif
