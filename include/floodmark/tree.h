@@ -137,6 +137,9 @@ fm_status fm_node_need(const fm_node *object, const char *key, const fm_node **o
 
 // Fails at a node: "NAME: line L: " and your words; err gets line and offset.
 fm_status fm_node_fail(const fm_node *node, fm_err *err, fm_status code, const char *format, ...) FM_PRINTF(4, 5);
+#ifdef __clang_analyzer__ // see fm_fail in status.h
+#define fm_node_fail(node, err, code, ...) ((void)(fm_node_fail)(node, err, code, __VA_ARGS__), (code))
+#endif
 
 // The word of list[0..n) nearest to `word` by edits (insert, delete, replace, swap neighbours; case and - against _
 // cost nothing); NULL when none is near enough to be what was meant (more than a third of the letters differ). First

@@ -47,6 +47,9 @@ fm_status fm_gguf_read_value(fm_gguf_cursor *c, uint32_t type, const char *key, 
 
 // Fails at the cursor: "PATH: byte N: ".
 fm_status fm_gguf_fail(const fm_gguf_cursor *c, fm_err *err, fm_status code, const char *format, ...) FM_PRINTF(4, 5);
+#ifdef __clang_analyzer__ // see fm_fail in status.h
+#define fm_gguf_fail(c, err, code, ...) ((void)(fm_gguf_fail)(c, err, code, __VA_ARGS__), (code))
+#endif
 
 // Whether the format allows this key; else why not, in words.
 const char *fm_gguf_wrong_key(const char *key, size_t n);

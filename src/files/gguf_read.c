@@ -37,7 +37,7 @@ static fm_status read_header(fm_gguf *g, fm_gguf_cursor *c, uint64_t *n_tensors,
     fm_status status = fm_gguf_need(c, 4, "the magic number", err);
     if (status)
         return status;
-    if (memcmp(fm_gguf_here(c), "GGUF", 4))
+    if (memcmp(fm_gguf_here(c), "GGUF", 4) != 0)
         return fm_gguf_fail(c, err, FM_ERR_SYNTAX, "does not start with \"GGUF\"; not a GGUF file?");
     if ((status = fm_gguf_need(c, HEADER_BYTES, "the header", err)))
         return status;
@@ -236,13 +236,13 @@ static int by_offset(const void *a, const void *b)
 static fm_status check_overlap(const fm_gguf *g, fm_err *err)
 {
     size_t n = g->tensors.n;
-    const fm_tensor_info **order = fm_alloc_array(n, sizeof *order);
+    const fm_tensor_info **order = fm_alloc_array(n, sizeof(fm_tensor_info *));
     fm_status status = FM_OK;
     if (!order)
         return fm_fail_memory(err, "the order of tensors");
     for (size_t i = 0; i < n; i++)
         order[i] = &g->tensors.items[i];
-    qsort(order, n, sizeof *order, by_offset);
+    qsort(order, n, sizeof(fm_tensor_info *), by_offset);
     for (size_t i = 1; !status && i < n; i++)
         if (order[i]->offset - order[i - 1]->offset < order[i - 1]->bytes)
             status = fm_fail_at(err, FM_ERR_CONFLICT, order[i]->offset, 0,

@@ -42,7 +42,7 @@ bool fm_gguf_good_alignment(uint64_t alignment)
     return alignment && alignment % 8 == 0 && alignment <= UINT32_MAX;
 }
 
-fm_status fm_gguf_fail(const fm_gguf_cursor *c, fm_err *err, fm_status code, const char *format, ...)
+fm_status(fm_gguf_fail)(const fm_gguf_cursor *c, fm_err *err, fm_status code, const char *format, ...)
 {
     char words[FM_ERR_MESSAGE_BYTES];
     va_list args;

@@ -75,7 +75,7 @@ static fm_status check_value(const fm_gguf_writer *w, const char *key, fm_gguf_t
     fm_status status = fm_gguf_read_value(&c, type, key, &placed, err);
     if (!status && c.at != raw->size)
         status = fm_fail(err, FM_ERR_VALUE, "%s: key \"%.100s\": bytes after the value", w->path, key);
-    if (status || strcmp(key, "general.alignment"))
+    if (status || strcmp(key, "general.alignment") != 0)
         return status;
     uint32_t alignment = type == FM_GGUF_U32 ? fm_load_u32((const uint8_t *)raw->data) : 0;
     if (!fm_gguf_good_alignment(alignment) || (alignment & (alignment - 1)))

@@ -90,7 +90,7 @@ static fm_status seal(fm_imatrix *im, const char *file, fm_err *err)
 static bool cut_suffix(const char *name, const char *suffix, size_t *stem)
 {
     size_t n = strlen(name), m = strlen(suffix);
-    if (n <= m || strcmp(name + n - m, suffix))
+    if (n <= m || strcmp(name + n - m, suffix) != 0)
         return false;
     *stem = n - m;
     return true;

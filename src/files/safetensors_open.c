@@ -64,18 +64,18 @@ fm_status fm_st_add_file(fm_safetensors *st, const char *path, fm_err *err)
 
 static bool is_plain_name(const char *name)
 {
-    return *name && !strchr(name, '/') && !strchr(name, '\\') && strcmp(name, ".") && strcmp(name, "..");
+    return *name && !strchr(name, '/') && !strchr(name, '\\') && strcmp(name, ".") != 0 && strcmp(name, "..") != 0;
 }
 
 // "DIR/NAME" with the folder of `beside`; to be freed.
 static char *sibling(const char *beside, const char *name)
 {
     const char *slash = strrchr(beside, '/');
-    size_t n = slash ? (size_t)(slash - beside + 1) : 0;
-    char *path = fm_alloc(n + strlen(name) + 1);
+    size_t n = slash ? (size_t)(slash - beside + 1) : 0, m = strlen(name);
+    char *path = fm_alloc(n + m + 1);
     if (path) {
         memcpy(path, beside, n);
-        strcpy(path + n, name);
+        memcpy(path + n, name, m + 1);
     }
     return path;
 }
@@ -113,7 +113,7 @@ static fm_status check_entry(const fm_safetensors *st, const fm_node *entry, con
     if (!t)
         return fm_node_fail(entry, err, FM_ERR_CONFLICT, "tensor \"%.150s\" is in the index but in no shard", tensor);
     const char *where = last_part(st->files[t->file].path);
-    if (strcmp(where, shard))
+    if (strcmp(where, shard) != 0)
         return fm_node_fail(entry, err, FM_ERR_CONFLICT,
                             "tensor \"%.150s\" is in %.100s, not in %.100s as the index says", tensor, where, shard);
     return FM_OK;

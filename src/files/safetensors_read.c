@@ -117,8 +117,8 @@ static fm_status read_tensor(fm_safetensors *st, const fm_st_file *file, const c
         return fail_tensor(entry, name, err, FM_ERR_VALUE, "its entry must be an object");
     if (!(t.name = fm_arena_text(&st->arena, name, strlen(name))))
         return fm_fail_memory(err, "the name of a tensor");
-    const fm_node *dtype, *shape, *offsets;
-    const char *dtype_name;
+    const fm_node *dtype = NULL, *shape = NULL, *offsets = NULL;
+    const char *dtype_name = NULL;
     fm_status status = fm_node_need(entry, "dtype", &dtype, err);
     status = status ? status : fm_node_string(dtype, &dtype_name, err);
     status = status ? status : fm_node_need(entry, "shape", &shape, err);
@@ -131,7 +131,7 @@ static fm_status read_tensor(fm_safetensors *st, const fm_st_file *file, const c
                             "tensor \"%.200s\": dtype \"%.40s\" is none of safetensors' (F32, BF16, ...)", name,
                             dtype_name);
     t.type = type->type;
-    uint64_t begin, end;
+    uint64_t begin = 0, end = 0;
     status = read_shape(st, shape, &t, err);
     status = status ? status : read_range(offsets, &t, &begin, &end, err);
     status = status ? status : check_size(entry, file, &t, begin, end, err);
@@ -152,13 +152,13 @@ static int by_range(const void *a, const void *b)
 static fm_status check_tiling(const fm_safetensors *st, size_t first, const fm_st_file *file, fm_err *err)
 {
     size_t n = st->tensors.n - first;
-    const fm_tensor_info **order = fm_alloc_array(n, sizeof *order);
+    const fm_tensor_info **order = fm_alloc_array(n, sizeof(fm_tensor_info *));
     char a[FM_UNITS_TEXT_BYTES], b[FM_UNITS_TEXT_BYTES];
     if (!order)
         return fm_fail_memory(err, "the order of tensors");
     for (size_t i = 0; i < n; i++)
         order[i] = &st->tensors.items[first + i];
-    qsort(order, n, sizeof *order, by_range);
+    qsort(order, n, sizeof(fm_tensor_info *), by_range);
     uint64_t at = file->header_bytes;
     fm_status status = FM_OK;
     for (size_t i = 0; !status && i < n; i++) {

@@ -245,7 +245,7 @@ static fm_status open_files(fm_safetensors_writer *w, fm_err *err)
 {
     size_t n = w->n_shards > 1 ? w->n_shards + 1 : 1;
     fm_status status = FM_OK;
-    char **paths = fm_calloc(n, sizeof *paths);
+    char **paths = fm_calloc(n, sizeof(char *));
     fm_buf *names = fm_calloc(n, sizeof *names);
     if (!paths || !names)
         status = fm_fail_memory(err, "the names of shards");

@@ -201,7 +201,7 @@ const char *fm_node_path(const fm_node *node, char *buffer, size_t n)
 {
     const fm_node *chain[FM_TREE_MAX_DEPTH + 2];
     size_t depth = 0, used = 0;
-    for (; node && node->parent && depth < sizeof chain / sizeof *chain; node = node->parent)
+    for (; node && node->parent && depth < FM_TREE_MAX_DEPTH + 2; node = node->parent)
         chain[depth++] = node;
     if (!n)
         return buffer;
@@ -231,8 +231,8 @@ static fm_status vfail_at(const char *name, fm_err *err, fm_status code, uint64_
     return fm_fail_at(err, code, offset, line, "%s%s%s%s", name, *name ? ": " : "", place, words);
 }
 
-fm_status fm_tree_fail_at(const char *name, fm_err *err, fm_status code, uint64_t offset, uint32_t line,
-                          uint32_t column, const char *format, ...)
+fm_status(fm_tree_fail_at)(const char *name, fm_err *err, fm_status code, uint64_t offset, uint32_t line,
+                           uint32_t column, const char *format, ...)
 {
     va_list args;
     va_start(args, format);
@@ -241,7 +241,7 @@ fm_status fm_tree_fail_at(const char *name, fm_err *err, fm_status code, uint64_
     return status;
 }
 
-fm_status fm_node_fail(const fm_node *node, fm_err *err, fm_status code, const char *format, ...)
+fm_status(fm_node_fail)(const fm_node *node, fm_err *err, fm_status code, const char *format, ...)
 {
     va_list args;
     va_start(args, format);

@@ -255,7 +255,7 @@ static fm_status fill_array(cursor *c, json_t *json, fm_node *node, fm_err *err)
 {
     node->type = FM_NODE_ARRAY;
     node->count = json_array_size(json);
-    node->items = fm_arena_array(&c->tree->arena, node->count, sizeof *node->items);
+    node->items = fm_arena_array(&c->tree->arena, node->count, sizeof(fm_node *));
     if (!node->items)
         return fm_fail_memory(err, "a list of JSON");
     for (size_t i = 0; i < node->count; i++) {
@@ -275,7 +275,7 @@ static fm_status fill_array(cursor *c, json_t *json, fm_node *node, fm_err *err)
 static fm_status fill_object(cursor *c, json_t *json, fm_node *node, fm_err *err)
 {
     node->type = FM_NODE_OBJECT;
-    node->items = fm_arena_array(&c->tree->arena, json_object_size(json), sizeof *node->items);
+    node->items = fm_arena_array(&c->tree->arena, json_object_size(json), sizeof(fm_node *));
     if (!node->items)
         return fm_fail_memory(err, "an object of JSON");
     // Jansson iterates in the order of insertion, which without duplicates is the order of the text.

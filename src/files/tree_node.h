@@ -49,4 +49,8 @@ double fm_parse_double(const char *text);
 // Fails at a place of the text that is not (yet) a node. `name` may be "".
 fm_status fm_tree_fail_at(const char *name, fm_err *err, fm_status code, uint64_t offset, uint32_t line,
                           uint32_t column, const char *format, ...) FM_PRINTF(7, 8);
+#ifdef __clang_analyzer__ // see fm_fail in status.h
+#define fm_tree_fail_at(name, err, code, offset, line, column, ...) \
+    ((void)(fm_tree_fail_at)(name, err, code, offset, line, column, __VA_ARGS__), (code))
+#endif
 #endif

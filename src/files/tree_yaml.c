@@ -70,7 +70,7 @@ static char *keep(builder *b, const void *text, size_t n)
 
 static fm_status push(fm_node ***list, size_t *n, size_t *capacity, fm_node *node, fm_err *err)
 {
-    fm_node **grown = fm_grow(*list, capacity, *n, sizeof **list);
+    fm_node **grown = fm_grow(*list, capacity, *n, sizeof(fm_node *));
     if (!grown)
         return no_memory(err);
     *list = grown;
@@ -138,7 +138,7 @@ static fm_status copy_value(builder *b, const fm_node *from, fm_node *to, size_t
     to->count = from->count;
     if (!from->items)
         return FM_OK;
-    to->items = fm_arena_array(&b->tree->arena, from->count, sizeof *to->items);
+    to->items = fm_arena_array(&b->tree->arena, from->count, sizeof(fm_node *));
     if (!to->items)
         return no_memory(err);
     to->sorted = from->sorted;
@@ -165,7 +165,7 @@ static fm_status on_alias(builder *b, const yaml_event_t *e, fm_err *err)
         return fail_mark(b, err, FM_ERR_SYNTAX, e->start_mark, "an alias cannot be a key; write the key out");
     for (size_t i = b->n_anchors; i-- > 0;)
         if (!strcmp(b->anchors[i].name, name)) {
-            fm_node *node;
+            fm_node *node = NULL;
             fm_status status = take_slot(b, e->start_mark, &node, err);
             return status ? status : copy_value(b, b->anchors[i].node, node, b->depth, err);
         }
@@ -236,7 +236,7 @@ static fm_status on_scalar(builder *b, const yaml_event_t *e, fm_err *err)
     frame *f = top(b);
     if (f && f->node->type == FM_NODE_OBJECT && !f->key)
         return on_key(b, f, e, err);
-    fm_node *node;
+    fm_node *node = NULL;
     fm_status status = take_slot(b, e->start_mark, &node, err);
     if (status)
         return status;
@@ -258,14 +258,14 @@ static fm_status on_open(builder *b, const yaml_event_t *e, bool mapping, fm_err
 {
     const char *name = (const char *)(mapping ? e->data.mapping_start.anchor : e->data.sequence_start.anchor);
     const char *tag = (const char *)(mapping ? e->data.mapping_start.tag : e->data.sequence_start.tag);
-    if (tag && strcmp(tag, mapping ? "tag:yaml.org,2002:map" : "tag:yaml.org,2002:seq") && strcmp(tag, "!"))
+    if (tag && strcmp(tag, mapping ? "tag:yaml.org,2002:map" : "tag:yaml.org,2002:seq") != 0 && strcmp(tag, "!") != 0)
         return fail_mark(b, err, FM_ERR_VALUE, e->start_mark, "a tag that is not plain data; remove it");
     frame *f = top(b);
     if (f && f->node->type == FM_NODE_OBJECT && !f->key)
         return fail_mark(b, err, FM_ERR_UNSUPPORTED, e->start_mark, "a list or mapping as a key; use a string");
     if (b->depth >= FM_TREE_MAX_DEPTH)
         return fail_mark(b, err, FM_ERR_VALUE, e->start_mark, "nested deeper than 127 levels; flatten it");
-    fm_node *node;
+    fm_node *node = NULL;
     fm_status status = take_slot(b, e->start_mark, &node, err);
     if (status)
         return status;
@@ -293,11 +293,11 @@ static fm_status on_close(builder *b, fm_err *err)
     if (status)
         return status;
     fm_node *node = f->node;
-    node->items = fm_arena_array(&b->tree->arena, f->n, sizeof *node->items);
+    node->items = fm_arena_array(&b->tree->arena, f->n, sizeof(fm_node *));
     if (!node->items)
         return no_memory(err);
     if (f->n)
-        memcpy(node->items, f->children, f->n * sizeof *node->items);
+        memcpy(node->items, f->children, f->n * sizeof(fm_node *));
     node->count = f->n;
     if (node->type == FM_NODE_OBJECT)
         status = fm_node_seal(b->tree, node, err);

@@ -74,10 +74,10 @@ static fm_status open_ggufs(fm_weights *w, const char *path, fm_err *err)
     if (!status && is_split && of != split_count)
         status =
             fm_fail(err, FM_ERR_CONFLICT, "%s: the name says %u parts, split.count %" PRIu64, path, of, split_count);
-    if (!status && is_split && strncmp(path + at, "00001", 5))
+    if (!status && is_split && strncmp(path + at, "00001", 5) != 0)
         status = fm_fail(err, FM_ERR_USAGE, "%s: name the first part (-00001-of-), it brings the others", path);
     size_t n = is_split ? of : 1;
-    if (!status && !(w->ggufs = fm_calloc(n, sizeof *w->ggufs)))
+    if (!status && !(w->ggufs = fm_calloc(n, sizeof(fm_gguf *))))
         status = fm_fail_memory(err, path);
     if (status) {
         fm_gguf_destroy(first);

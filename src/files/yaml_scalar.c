@@ -121,7 +121,7 @@ static bool resolve_double(fm_node *node, const char *number)
 
 static const char *resolve_plain(fm_node *node)
 {
-    char number[LONGEST_NUMBER];
+    char number[LONGEST_NUMBER] = "";
     node->type = FM_NODE_STRING;
     if (!*node->text || !strcmp(node->text, "~") || is_word(node->text, "null")) {
         node->type = FM_NODE_NULL;
@@ -147,7 +147,7 @@ const char *fm_yaml_resolve(fm_node *node, const char *tag)
     node->type = FM_NODE_STRING;
     if (tag && !strcmp(tag, "!"))
         return NULL;
-    if (tag && strncmp(tag, core, sizeof core - 1))
+    if (tag && strncmp(tag, core, sizeof core - 1) != 0)
         return "a tag that is not plain data; remove it";
     const char *kind = tag ? tag + sizeof core - 1 : NULL;
     if (kind && !strcmp(kind, "str"))
