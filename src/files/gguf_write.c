@@ -84,8 +84,8 @@ static fm_status check_value(const fm_gguf_writer *w, const char *key, fm_gguf_t
     return FM_OK;
 }
 
-// Takes over *raw.
-static fm_status set(fm_gguf_writer *w, const char *key, fm_gguf_type type, fm_buf *raw, fm_err *err)
+// Takes over *raw. `is_new`: the caller knows that no such key is there.
+static fm_status set_key(fm_gguf_writer *w, const char *key, fm_gguf_type type, fm_buf *raw, bool is_new, fm_err *err)
 {
     const char *wrong = fm_gguf_wrong_key(key, strlen(key));
     fm_status status = fm_buf_check(raw, err);
@@ -94,7 +94,7 @@ static fm_status set(fm_gguf_writer *w, const char *key, fm_gguf_type type, fm_b
     if (!status && wrong)
         status = fm_fail(err, FM_ERR_VALUE, "%s: the key \"%.100s\" %s", w->path, key, wrong);
     status = status ? status : check_value(w, key, type, raw, err);
-    pair *there = status ? NULL : find_pair(w, key);
+    pair *there = status || is_new ? NULL : find_pair(w, key);
     if (!status && !there) {
         pair *grown = fm_grow(w->keys, &w->key_capacity, w->n_keys, sizeof *grown);
         if (grown) {
@@ -115,6 +115,11 @@ static fm_status set(fm_gguf_writer *w, const char *key, fm_gguf_type type, fm_b
     there->raw = *raw;
     *raw = (fm_buf){0};
     return FM_OK;
+}
+
+static fm_status set(fm_gguf_writer *w, const char *key, fm_gguf_type type, fm_buf *raw, fm_err *err)
+{
+    return set_key(w, key, type, raw, false, err);
 }
 
 fm_status fm_gguf_writer_raw(fm_gguf_writer *w, const char *key, fm_gguf_type type, const void *raw, size_t n,
@@ -171,8 +176,13 @@ fm_status fm_gguf_writer_value(fm_gguf_writer *w, const fm_gguf_value *v, fm_err
 fm_status fm_gguf_writer_copy_keys(fm_gguf_writer *w, const fm_gguf *g, fm_err *err)
 {
     fm_status status = FM_OK;
-    for (size_t i = 0; !status && i < fm_gguf_n_keys(g); i++)
-        status = fm_gguf_writer_value(w, fm_gguf_key(g, i), err);
+    bool is_new = !w->n_keys; // a file's keys differ from one another
+    for (size_t i = 0; !status && i < fm_gguf_n_keys(g); i++) {
+        const fm_gguf_value *v = fm_gguf_key(g, i);
+        fm_buf raw = {0};
+        fm_buf_add(&raw, v->raw, v->raw_bytes);
+        status = set_key(w, v->key, v->type, &raw, is_new, err);
+    }
     return status;
 }
 

@@ -177,6 +177,15 @@ static fm_status check_tiling(const fm_safetensors *st, size_t first, const fm_s
     return status;
 }
 
+// Among the first n pairs.
+static const char *find_metadata(const fm_safetensors *st, size_t n, const char *key)
+{
+    for (size_t i = 0; i < n; i++)
+        if (!strcmp(st->metadata[i].key, key))
+            return st->metadata[i].value;
+    return NULL;
+}
+
 static fm_status read_metadata(fm_safetensors *st, const fm_node *metadata, fm_err *err)
 {
     if (fm_node_type_of(metadata) == FM_NODE_NULL)
@@ -184,13 +193,14 @@ static fm_status read_metadata(fm_safetensors *st, const fm_node *metadata, fm_e
     if (fm_node_type_of(metadata) != FM_NODE_OBJECT)
         return fm_node_fail(metadata, err, FM_ERR_VALUE, "__metadata__ must be an object of strings, not %s",
                             fm_node_type_words(metadata));
+    size_t n_before = st->n_metadata; // of earlier shards; within one file no key is there twice
     for (size_t i = 0; i < fm_node_count(metadata); i++) {
         const char *key = fm_node_key(metadata, i), *value;
         fm_status status = fm_node_string(fm_node_at(metadata, i), &value, err);
         if (status)
             return status;
-        if (fm_safetensors_metadata(st, key))
-            continue; // an earlier shard has it
+        if (find_metadata(st, n_before, key))
+            continue;
         fm_st_pair *grown = fm_grow(st->metadata, &st->metadata_capacity, st->n_metadata, sizeof *grown);
         if (!grown)
             return fm_fail_memory(err, "metadata");
@@ -325,8 +335,5 @@ const char *fm_safetensors_metadata_value(const fm_safetensors *st, size_t i)
 
 const char *fm_safetensors_metadata(const fm_safetensors *st, const char *key)
 {
-    for (size_t i = 0; i < st->n_metadata; i++)
-        if (!strcmp(st->metadata[i].key, key))
-            return st->metadata[i].value;
-    return NULL;
+    return find_metadata(st, st->n_metadata, key);
 }

@@ -402,6 +402,17 @@ static void test_imatrix(void **state)
     assert_null(fm_imatrix_find(im, "blk.1.up.weight"));
     fm_imatrix_destroy(im);
     sweep();
+    // One that gguf-py wrote.
+    const char *source = getenv("FLOODMARK_SOURCE");
+    char other[4096];
+    snprintf(other, sizeof other, "%s/tests/fuzz/corpus/imatrix/new.gguf", source ? source : ".");
+    FM_ASSERT_OK(fm_imatrix_read(other, &im, &err));
+    e = fm_imatrix_find(im, "blk.0.a.weight");
+    assert_non_null(e);
+    const float others[6] = {0, .5f, 1, 1, 1, 1};
+    assert_memory_equal(e->values, others, sizeof others);
+    assert_string_equal(fm_imatrix_dataset(im), "wiki.txt");
+    fm_imatrix_destroy(im);
     // The older form: one entry "w", 4 calls, 2 values, then chunks and data set.
     static const uint8_t old[] = {
         1, 0, 0, 0, 1, 0, 0, 0, 'w', 4,   0,  0, 0, 2, 0, 0, 0, 0, 0, 0, 0x41 /* 8 */, 0, 0, 0x80, 0x40 /* 4 */,
