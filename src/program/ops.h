@@ -74,9 +74,18 @@ fm_tensor *fm_op_linear(fm_tape *t, fm_tensor *x, fm_tensor *weight, fm_tensor *
 fm_tensor *fm_op_embedding(fm_tape *t, fm_tensor *weight, fm_tensor *ids);
 fm_tensor *fm_op_layer_norm(fm_tape *t, fm_tensor *x, fm_tensor *weight, fm_tensor *bias); // over the last dimension; weight, bias may be NULL
 fm_tensor *fm_op_softmax(fm_tape *t, fm_tensor *x, int elem_or_minus1); // over the last dimension; -1: in x's type (fp32 under autocast)
+fm_tensor *fm_op_safe_softmax(fm_tape *t, fm_tensor *x);                                   // the softmax of the math attention core
 fm_tensor *fm_op_log_softmax(fm_tape *t, fm_tensor *x);
 fm_tensor *fm_op_nll_loss(fm_tape *t, fm_tensor *log_probabilities, fm_tensor *target);   // mean or sum over tokens: a scalar
 fm_tensor *fm_op_pad_right(fm_tape *t, fm_tensor *x);                                     // last dimension by one, no gradient
+
+// --- experts
+fm_tensor *fm_op_topk(fm_tape *t, fm_tensor *x, int64_t k, fm_tensor **indices);      // over the last dimension; both float
+fm_tensor *fm_op_gather(fm_tape *t, fm_tensor *x, fm_tensor *indices);                // along dimension 1
+fm_tensor *fm_op_div_into(fm_tape *t, fm_tensor *x, fm_tensor *divisor);              // x /= divisor
+fm_tensor *fm_op_index_rows(fm_tape *t, fm_tensor *x, fm_tensor *indices);            // x[indices], one dimension of indices
+fm_tensor *fm_op_grouped_mm(fm_tape *t, fm_tensor *rows, fm_tensor *weights, fm_tensor *offsets); // [S,k] by [E,k,m], a transposed view
+fm_tensor *fm_op_touch(fm_tape *t, fm_tensor *x, fm_tensor *weight);                  // x under a new name; weight gets a gradient of its own size
 
 // --- attention cores. q [B, a, S, d], k, v [B, k, S, d]
 fm_tensor *fm_op_sdpa_flash(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v);

@@ -203,6 +203,27 @@ static void div_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_ten
         results[0] = other ? times(t, grads[0], other, "div") : unary(t, grads[0], "div");
 }
 static const fm_row div_row = {"DivBackward", div_backward};
+const fm_row *fm_div_row(void) { return &div_row; }
+
+static void touch_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+{
+    if (!grads[0])
+        return;
+    if (n->next[1].node)
+        results[1] = fm_tensor_new(t, n->in_dims[1], n->in_shape[1], (fm_elem)n->in_elem[1], "zeros");
+    if (n->next[0].node) {
+        fm_tensor_retain(grads[0]);
+        results[0] = grads[0];
+    }
+}
+static const fm_row touch_row = {"TouchBackward", touch_backward};
+
+fm_tensor *fm_op_touch(fm_tape *t, fm_tensor *x, fm_tensor *weight)
+{
+    fm_tensor *operands[2] = {x, weight};
+    fm_node *n = fm_node_new(t, &touch_row, 2, operands);
+    return fm_done(t, n, fm_tensor_alias(t, x), x, NULL, NULL);
+}
 
 fm_tensor *fm_op_div(fm_tape *t, fm_tensor *a, fm_tensor *b)
 {

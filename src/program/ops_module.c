@@ -72,6 +72,7 @@ static void softmax_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm
                                    n->attr[0] ? "_log_softmax_backward_data" : "_softmax_backward_data");
 }
 static const fm_row softmax_row = {"SoftmaxBackward", softmax_backward};
+static const fm_row safe_softmax_row = {"SafeSoftmaxBackward", softmax_backward};
 static const fm_row log_softmax_row = {"LogSoftmaxBackward", softmax_backward};
 
 static fm_tensor *softmax_like(fm_tape *t, fm_tensor *x, fm_elem elem, const fm_row *row, const char *op)
@@ -102,6 +103,11 @@ fm_tensor *fm_op_softmax(fm_tape *t, fm_tensor *x, int elem)
     if (cx != x)
         fm_tensor_take(t, x);
     return out;
+}
+
+fm_tensor *fm_op_safe_softmax(fm_tape *t, fm_tensor *x)
+{
+    return softmax_like(t, x, (fm_elem)x->elem, &safe_softmax_row, "_safe_softmax");
 }
 
 fm_tensor *fm_op_log_softmax(fm_tape *t, fm_tensor *x)
@@ -282,9 +288,10 @@ static void efficient_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, 
     fm_tensor *saved[8];
     for (unsigned i = 0; i < 8; i++)
         saved[i] = fm_node_saved(t, n, i);
+    // Gradients of keys and values are made for all heads of q, also where one head was broadcast; the engine reduces them.
     for (unsigned i = 0; i < 3; i++) {
         const int64_t *s = saved[i]->shape;
-        results[i] = heads_inside(t, s[0], s[1], s[2], s[3], (fm_elem)saved[i]->elem, op);
+        results[i] = heads_inside(t, s[0], saved[0]->shape[1], s[2], s[3], (fm_elem)saved[i]->elem, op);
     }
 }
 static const fm_row efficient_row = {"ScaledDotProductEfficientAttentionBackward", efficient_backward};

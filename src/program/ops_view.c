@@ -277,18 +277,19 @@ fm_tensor *fm_op_select(fm_tape *t, fm_tensor *x, int dim, int64_t index)
 // The parts' gradients are joined by one cat; a part without one counts as zeros of its size.
 static void split_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
-    fm_tensor *parts[FM_MAX_EDGES] = {0}, *made[FM_MAX_EDGES] = {0};
+    const int64_t *sizes = n->context;
     bool any = false;
     for (unsigned i = 0; i < n->n_outputs; i++)
         any |= grads[i] != NULL;
     if (!any)
         return;
+    fm_tensor **parts = fm_tape_alloc(t, n->n_outputs * sizeof *parts), **made = fm_tape_alloc(t, n->n_outputs * sizeof *made);
     for (unsigned i = 0; i < n->n_outputs; i++) {
         int64_t shape[FM_MAX_DIMS];
         memcpy(shape, n->in_shape[0], sizeof shape);
-        shape[n->attr[0]] = n->shape[i];
+        shape[n->attr[0]] = sizes[i];
         if (!grads[i])
-            made[i] = fm_tensor_new(t, n->in_dims[0], shape, n->in_elem[0], "zeros");
+            made[i] = fm_tensor_new(t, n->in_dims[0], shape, (fm_elem)n->in_elem[0], "zeros");
         parts[i] = grads[i] ? grads[i] : made[i];
     }
     results[0] = fm_sink(fm_op_cat(t, n->n_outputs, parts, (int)n->attr[0]));
@@ -301,13 +302,15 @@ void fm_op_split(fm_tape *t, fm_tensor *x, unsigned n_parts, const int64_t *size
 {
     unsigned d = (unsigned)fm_dim(x, dim);
     fm_node *n = fm_node_new(t, &split_row, 1, &x);
-    if (n)
+    if (n) {
         n->attr[0] = d;
+        n->context = fm_tape_alloc(t, n_parts * sizeof *sizes);
+        memcpy(n->context, sizes, n_parts * sizeof *sizes);
+        fm_node_outputs(t, n, n_parts);
+    }
     for (unsigned i = 0; i < n_parts; i++) {
         parts[i] = fm_tensor_alias(t, x);
         parts[i]->shape[d] = sizes[i];
-        if (n)
-            n->shape[i] = sizes[i];
         fm_node_output(t, n, parts[i], i);
         fm_float(parts[i]);
     }
@@ -318,7 +321,7 @@ void fm_op_split(fm_tape *t, fm_tensor *x, unsigned n_parts, const int64_t *size
 
 void fm_op_chunk(fm_tape *t, fm_tensor *x, unsigned n_parts, int dim, fm_tensor **parts)
 {
-    int64_t size = x->shape[fm_dim(x, dim)], each = (size + n_parts - 1) / n_parts, sizes[FM_MAX_DIMS];
+    int64_t size = x->shape[fm_dim(x, dim)], each = (size + n_parts - 1) / n_parts, *sizes = fm_tape_alloc(t, n_parts * sizeof *sizes);
     for (unsigned i = 0; i < n_parts; i++) {
         sizes[i] = size < each ? size : each;
         size -= sizes[i];

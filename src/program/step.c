@@ -129,8 +129,11 @@ static void make_buffers(fm_run *run, const fm_model *model)
         const char *block = strstr(b->name, "layers.");
         if (block)
             layer = (unsigned)strtoul(block + 7, NULL, 10);
-        if (layer < run->n_layers)
-            fm_tensor_on(&run->tape, FM_TIER_DEVICE, FM_ROLE_BUFFER, b->bytes, FM_ELEM_U8, b->name);
+        if (layer >= run->n_layers)
+            continue;
+        if (b->n_elems == 1) // made from a Python number: it passes through the host
+            fm_tensor_release(&run->tape, fm_tensor_on(&run->tape, FM_TIER_HOST, FM_ROLE_BUFFER, b->bytes, FM_ELEM_U8, b->name));
+        fm_tensor_on(&run->tape, FM_TIER_DEVICE, FM_ROLE_BUFFER, b->bytes, FM_ELEM_U8, b->name);
     }
 }
 
@@ -168,7 +171,12 @@ static void microbatch(fm_run *run, uint8_t step)
     fm_tensor *logits = fm_hf_forward(run->stack);
     if (autocast)
         fm_autocast_exit(t);
-    if (run->recipe->keep_logits != FM_YESNO_YES) {
+    // The model's output object holds the logits and the loss; it lives through backward when asked to.
+    fm_tensor *held_loss = NULL;
+    if (run->recipe->keep_logits == FM_YESNO_YES) {
+        held_loss = run->loss;
+        fm_tensor_retain(held_loss);
+    } else {
         fm_tensor_release(t, logits);
         logits = NULL;
     }
@@ -184,6 +192,7 @@ static void microbatch(fm_run *run, uint8_t step)
     fm_tensor_release(t, run->ids);
     fm_tensor_release(t, run->labels);
     fm_tensor_release(t, logits);
+    fm_tensor_release(t, held_loss);
     run->loss = run->ids = run->labels = NULL;
 }
 

@@ -11,9 +11,9 @@ typedef enum { IDLE, IN_FORWARD, PRE_BACKWARD, POST_BACKWARD } training_state;
 // One call of fully_shard: parameters that are gathered and reduced together. A group of modules (accelerate's [norm, head]) is one unit.
 typedef struct {
     uint32_t *params, n_params;      // indices, in module order
-    uint32_t n_modules, n_to_run;    // of a group: how many have still to run in this forward
-    uint64_t to_run;                 // bit per module of the group
-    training_state state;
+    uint32_t modules[3], n_modules;  // paths; a group of modules has several
+    uint32_t to_run;                 // a group's: one bit for each module that has still to run in this forward
+    training_state state, group;     // of the hooks' owner and of the parameters (torch keeps two)
     bool unsharded, reshard_after_forward, gathering;
     fm_tensor *gathered;             // all-gather output before the copy-out
     fm_tensor *all_reduce_input;     // HSDP: kept until the group's next reduce or the end of backward
@@ -144,7 +144,7 @@ static void wait_for_unshard(fm_run *run, unit *u)
     if (!u->gathering)
         return;
     fm_tensor *previous = NULL;
-    if (u->state == IN_FORWARD) {
+    if (u->group == IN_FORWARD) {
         previous = f->gather_state;
         f->gather_state = NULL;
     }
@@ -168,7 +168,7 @@ static void wait_for_unshard(fm_run *run, unit *u)
     turn(run, u, &at, u->n_params);
     t->module = module;
     u->unsharded = true;
-    if (u->state == IN_FORWARD && shards(run) > 1)
+    if (u->group == IN_FORWARD && shards(run) > 1)
         f->gather_state = u->gathered;
     else
         fm_tensor_release(t, u->gathered);
@@ -300,7 +300,7 @@ static void post_backward(fm_run *run, unit *u)
     fm_tape *t = &run->tape;
     uint32_t module = t->module;
     t->module = u->module;
-    u->state = POST_BACKWARD;
+    u->group = POST_BACKWARD;
     uint32_t at = FM_NO_LAYER;
     for (uint32_t i = 0; i < u->n_params; i++) {
         turn(run, u, &at, i);
@@ -359,10 +359,7 @@ static void prefetch_forward(fm_run *run, const unit *u)
     for (int64_t k = 1; k <= run->recipe->prefetch; k++)
         for (uint32_t i = 1; i <= f->n_units; i++)
             if (f->units[i].layer != FM_NO_LAYER && f->units[i].layer == u->layer + k) {
-                training_state before = f->units[i].state;
-                f->units[i].state = IN_FORWARD;
                 unshard(run, &f->units[i]);
-                f->units[i].state = before;
             }
 }
 
@@ -390,8 +387,9 @@ static void pre_backward(fm_tape *t, void *context, fm_tensor *grad)
     f->callback_queued = true;
     bool explicit_list = run->recipe->prefetch > 0 && u->layer != FM_NO_LAYER && u->layer > 0;
     uint32_t module = t->module;
-    if (u->n_params && u->state != PRE_BACKWARD) {
-        u->state = PRE_BACKWARD;
+    u->state = PRE_BACKWARD;
+    if (u->n_params && u->group != PRE_BACKWARD) {
+        u->group = PRE_BACKWARD;
         unshard(run, u);
         wait_for_unshard(run, u);
         if (!explicit_list && u->n_forward_index) {
@@ -437,16 +435,14 @@ static fm_tensor *pre_forward(fm_run *run, uint32_t id, fm_tensor *input, fm_ten
     fsdp *f = state_of(run);
     unit *u = &f->units[id];
     fm_tape *t = &run->tape;
-    if (u->state == PRE_BACKWARD) { // run again by a checkpoint around the module: backward has gathered it
+    if (u->n_modules > 1 && !u->to_run)
+        u->to_run = (1u << u->n_modules) - 1;
+    if (u->state == PRE_BACKWARD) { // run again by a checkpoint around the module: backward gathers it
         unshard(run, u);
         wait_for_unshard(run, u);
         return input;
     }
-    if (u->n_modules > 1 && u->n_to_run == 0) {
-        u->n_to_run = u->n_modules;
-        u->to_run = (1ull << u->n_modules) - 1;
-    }
-    bool entering = u->state != IN_FORWARD;
+    bool first = u->state != IN_FORWARD, entering = u->group != IN_FORWARD;
     fm_tensor *x = cast_input(run, input);
     for (unsigned i = 0; i < n_kwargs; i++) {
         fm_tensor *cast = cast_input(run, kwargs[i]);
@@ -456,7 +452,7 @@ static fm_tensor *pre_forward(fm_run *run, uint32_t id, fm_tensor *input, fm_ten
             kwargs[i] = cast;
         }
     }
-    u->state = IN_FORWARD;
+    u->state = u->group = IN_FORWARD;
     unshard(run, u);
     wait_for_unshard(run, u);
     if (entering && x && x->requires_grad && t->grad_enabled && fm_elem_is_float((fm_elem)x->elem)) {
@@ -470,31 +466,47 @@ static fm_tensor *pre_forward(fm_run *run, uint32_t id, fm_tensor *input, fm_ten
         fm_tensor_take(t, x);
         x = fm_float(out);
     }
-    if (entering)
+    if (first)
         prefetch_forward(run, u);
     return x;
+}
+
+static void finish_forward(fm_run *run, uint32_t id, fm_tensor *output)
+{
+    unit *u = &state_of(run)->units[id];
+    if (u->reshard_after_forward)
+        to_sharded(run, u);
+    record_post_forward(run, u, id);
+    u->state = u->group = IDLE;
+    if (output && output->requires_grad)
+        fm_tensor_hook(output, pre_backward, context_of(run, id));
+}
+
+// A group's forward is over when each of its modules has run once.
+static bool completes_group(fm_run *run, unit *u)
+{
+    if (u->n_modules <= 1)
+        return true;
+    uint32_t before = u->to_run;
+    for (uint32_t i = 0; i < u->n_modules; i++)
+        if (u->modules[i] == run->tape.module)
+            u->to_run &= ~(1u << i);
+    return before && !u->to_run;
 }
 
 static fm_tensor *post_forward(fm_run *run, uint32_t id, fm_tensor *output)
 {
     fsdp *f = state_of(run);
     unit *u = &f->units[id];
-    if (u->state == PRE_BACKWARD)
+    if (!completes_group(run, u) || u->state == PRE_BACKWARD)
         return output;
-    if (u->n_modules > 1) { // the whole post-forward comes with the last module of the group
-        if (u->n_to_run)
-            u->n_to_run--;
-        else
-            return output;
-        if (u->n_to_run)
-            return output;
-    }
-    if (u->reshard_after_forward)
-        to_sharded(run, u);
-    record_post_forward(run, u, id);
-    u->state = IDLE;
-    if (output && output->requires_grad)
-        fm_tensor_hook(output, pre_backward, context_of(run, id));
+    finish_forward(run, id, output);
+    if (id == f->root) // groups that ran in part (a chunked loss runs the head alone) end with the root, the last first
+        for (uint32_t i = f->n_units; i > 0; i--)
+            if (i != id && f->units[i].to_run) {
+                finish_forward(run, i, output);
+                f->units[i].to_run = 0;
+            }
     return output;
 }
 
@@ -515,10 +527,10 @@ static void after_backward(fm_run *run)
         return;
     for (uint32_t i = 1; i <= f->n_units; i++) {
         unit *u = &f->units[i];
-        u->n_to_run = 0;
-        if (u->n_params && u->state != POST_BACKWARD)
+        u->to_run = 0;
+        if (u->n_params && u->group != POST_BACKWARD)
             post_backward(run, u);
-        u->state = IDLE;
+        u->state = u->group = IDLE;
         fm_tensor *kept = u->all_reduce_input;
         u->all_reduce_input = NULL;
         fm_tensor_release(t, kept);
@@ -596,6 +608,13 @@ static void find_ends(fm_run *run, const char **embedding, const char **norm, co
     }
 }
 
+// Another module of the newest unit.
+static uint32_t join_group(fm_run *run, const char *path)
+{
+    fm_run_unit(run, path, state_of(run)->n_units);
+    return fm_tape_path(&run->tape, path);
+}
+
 static void assign_units(fm_run *run)
 {
     fsdp *f = state_of(run);
@@ -633,13 +652,13 @@ static void assign_units(fm_run *run)
     if (wrap == FM_WRAP_ACCELERATE) { // [norm, head], or tied [norm, embedding, head]: never resharded after forward
         unit *u = new_unit(run, norm);
         claim(run, u, taken, norm);
-        u->n_modules = tied ? 3 : 2;
+        u->modules[0] = u->module;
         if (tied) {
             claim(run, u, taken, embedding);
-            fm_run_unit(run, embedding, f->n_units);
+            u->modules[u->n_modules++] = join_group(run, embedding);
         }
         claim(run, u, taken, head);
-        fm_run_unit(run, head, f->n_units);
+        u->modules[u->n_modules++] = join_group(run, head);
     }
     claim(run, root, taken, "");
     root->spans_blocks = wrap == FM_WRAP_ROOT;

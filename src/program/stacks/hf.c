@@ -295,6 +295,10 @@ fm_tensor *fm_hf_forward(fm_hf *hf)
     fm_tensor *carried = hf->carried;
     hf->carried = NULL;
     fm_tensor_release(hf->t, carried);
+    if (run->recipe->loss == FM_LOSS_CHUNKED) { // what floats is the head's input under another name: the output holds no logits
+        fm_tensor_release(hf->t, logits);
+        logits = NULL;
+    }
     if (unit && run->engine->post_forward)
         run->engine->post_forward(run, unit, run->loss);
     if (run->engine->root_forward_done)

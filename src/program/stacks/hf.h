@@ -41,6 +41,12 @@ uint32_t fm_hf_begin(fm_hf *hf, const char *module, fm_tensor **input);
 fm_tensor *fm_hf_end(fm_hf *hf, uint32_t previous, fm_tensor *output);
 fm_tensor *fm_hf_parameter(fm_hf *hf, const char *leaf); // of the module now open
 
+// Does attention run operation by operation (asked for, or because the class refuses the fused kernels)?
+bool fm_hf_is_eager(const fm_hf *hf);
+
+// DeepSeek's router: sigmoid scores, groups of experts, a bias that only chooses (hf_deepseek.c). The three results are owned.
+void fm_hf_deepseek_router(fm_hf *hf, fm_tensor *rows, const fm_router *how, fm_tensor **logits, fm_tensor **weights, fm_tensor **indices);
+
 // Words by file: each fills its part of the vtable.
 void fm_hf_words_modules(fm_words *w);
 void fm_hf_words_attention(fm_words *w);

@@ -1,6 +1,7 @@
 // Heads, rotation and attention cores.
 #include "program/stacks/hf.h"
 #include "program/ops_private.h"
+#include "model/family.h"
 
 static fm_tensor *local(fm_tensor *x)
 {
@@ -98,6 +99,18 @@ static void rotate(fm_words *w, fm_value **q, fm_value **k, fm_value *cos_given,
         rebind(w, variables[i], fm_float(made[i]));
 }
 
+// --- attention cores
+
+// k and v repeated to all heads: x[:, :, None].expand(B, k, a / k, S, d).reshape(B, a, S, d)
+static fm_tensor *repeat_kv(fm_tape *t, fm_tensor *x, uint32_t n_heads)
+{
+    int64_t b = x->shape[0], n = x->shape[1], s = x->shape[2], d = x->shape[3], times = (int64_t)n_heads / n;
+    if (times <= 1)
+        return x;
+    fm_tensor *expanded = fm_op_expand(t, fm_op_unsqueeze(t, x, 2), 5, (const int64_t[]){b, n, times, s, d});
+    return fm_op_reshape(t, expanded, 4, (const int64_t[]){b, n * times, s, d});
+}
+
 // out.transpose(1, 2).contiguous().reshape(B, S, -1)
 static fm_tensor *merge_heads(fm_tape *t, fm_tensor *out)
 {
@@ -106,13 +119,154 @@ static fm_tensor *merge_heads(fm_tape *t, fm_tensor *out)
     return fm_op_reshape(t, merged, 3, (const int64_t[]){b, s, width});
 }
 
-static fm_value *attention(fm_words *w, fm_value *q, fm_value *k, fm_value *v, fm_value *mask, const fm_attention *how, fm_value **weights)
+// *name = x, as an assignment: the old value dies after the new one exists.
+static void assign(fm_tape *t, fm_tensor **name, fm_tensor *x)
 {
-    fm_tape *t = fm_hf_of(w)->t;
-    (void)how;
-    (void)mask;
+    if (x == *name)
+        return;
+    fm_sink(x);
+    fm_tensor_release(t, *name);
+    *name = x;
+}
+
+// Products, mask and softmax one by one. The order of the cores is described beside fm_attention (model/words.h).
+static fm_tensor *eager(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, const fm_attention *how, fm_value **weights)
+{
+    fm_tape *t = hf->t;
+    fm_tensor *keys = local(repeat_kv(t, k, how->n_heads)), *values = local(repeat_kv(t, v, how->n_heads));
+    fm_tensor *scores = fm_sink(fm_op_mul_scalar(t, fm_op_matmul(t, q, fm_op_transpose(t, keys, 2, 3))));
+    if (how->softcap > 0) {
+        assign(t, &scores, fm_op_div_scalar(t, scores));
+        assign(t, &scores, fm_op_tanh(t, scores));
+        assign(t, &scores, fm_op_mul_scalar(t, scores));
+    }
+    if (mask)
+        assign(t, &scores, fm_op_add(t, scores, mask));
+    if (how->softmax_fp32) {
+        assign(t, &scores, fm_op_to(t, fm_op_softmax(t, scores, FM_ELEM_F32), (fm_elem)q->elem));
+    } else {
+        assign(t, &scores, fm_op_softmax(t, scores, -1));
+        assign(t, &scores, fm_op_to(t, scores, (fm_elem)v->elem));
+    }
+    assign(t, &scores, fm_op_dropout(t, scores, how->dropout));
+    fm_tensor *out = fm_sink(merge_heads(t, fm_op_matmul(t, scores, values)));
+    fm_tensor_release(t, keys);
+    fm_tensor_release(t, values);
+    *weights = fm_hf_value(fm_float(scores));
+    return fm_float(out);
+}
+
+// repeat_interleave(x, a / k, dim=1): a copy always, unlike repeat_kv's reshape.
+static fm_tensor *repeat_kv_interleaved(fm_tape *t, fm_tensor *x, uint32_t n_heads)
+{
+    int64_t b = x->shape[0], n = x->shape[1], s = x->shape[2], d = x->shape[3], times = (int64_t)n_heads / n;
+    if (times <= 1)
+        return x;
+    fm_tensor *expanded = fm_op_expand(t, fm_op_unsqueeze(t, x, 2), 5, (const int64_t[]){b, n, times, s, d});
+    return fm_op_view(t, fm_op_clone(t, expanded), 4, (const int64_t[]){b, n * times, s, d});
+}
+
+// torch's own fall-back, made of single operations: q and k scaled in fp32, a causal mask of [S, S], softmax, product.
+// Source: aten/src/ATen/native/transformers/attention.cpp, _scaled_dot_product_attention_math.
+static fm_tensor *sdpa_math(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, double dropout)
+{
+    fm_elem given = (fm_elem)q->elem;
+    int64_t s = q->shape[2], len = k->shape[2];
+    bool half = given == FM_ELEM_BF16 || given == FM_ELEM_F16;
+    fm_tensor *q32 = local(half ? fm_op_to(t, q, FM_ELEM_F32) : q), *k32 = local(half ? fm_op_to(t, k, FM_ELEM_F32) : k);
+    fm_tensor *v32 = local(half ? fm_op_to(t, v, FM_ELEM_F32) : v);
+    fm_tensor *query = local(fm_op_mul_scalar(t, q32)), *bias = mask;
+    if (!mask) {
+        const int64_t shape[2] = {s, len};
+        fm_tensor *ones = fm_tensor_new(t, 2, shape, FM_ELEM_BOOL, "ones"), *lower = fm_tensor_new(t, 2, shape, FM_ELEM_BOOL, "tril");
+        fm_tensor_release(t, ones);
+        fm_tensor *zero = fm_tensor_new(t, 0, NULL, FM_ELEM_F32, "scalar_tensor"), *low = fm_tensor_new(t, 0, NULL, FM_ELEM_F32, "scalar_tensor");
+        bias = fm_tensor_new(t, 2, shape, FM_ELEM_F32, "where");
+        fm_tensor_release(t, low);
+        fm_tensor_release(t, zero);
+        fm_tensor_release(t, lower);
+    } else {
+        fm_tensor_retain(bias);
+    }
+    fm_tensor *keys = local(repeat_kv_interleaved(t, k32, (uint32_t)q->shape[1])), *values = local(repeat_kv_interleaved(t, v32, (uint32_t)q->shape[1]));
+    fm_tensor *attn = fm_sink(fm_op_matmul(t, query, fm_op_mul_scalar(t, fm_op_transpose(t, keys, 2, 3))));
+    if (!t->inplace_sums) // a real tensor is added to in place
+        assign(t, &attn, fm_op_add(t, attn, bias));
+    assign(t, &attn, fm_op_safe_softmax(t, attn));
+    assign(t, &attn, fm_op_dropout(t, attn, dropout));
+    fm_tensor *returned = half ? fm_sink(fm_op_to(t, attn, given)) : NULL; // the second result, which nobody takes
+    fm_tensor *out = fm_sink(fm_op_to(t, fm_op_matmul(t, attn, values), given));
+    fm_tensor *locals[] = {attn, keys, values, query, bias, q32, k32, v32, returned};
+    for (unsigned i = 0; i < sizeof locals / sizeof *locals; i++)
+        fm_tensor_release(t, locals[i]);
+    return fm_float(out);
+}
+
+typedef enum { KERNEL_FLASH, KERNEL_EFFICIENT, KERNEL_MATH } sdpa_kernel;
+
+// What torch's chooser picks. Exact cases were made with a chooser of their own (cases/README.md), which knows no GPU; on a GPU flash wants
+// compute capability 8.0 and one head size for keys and values, and neither kernel takes grouped heads but flash.
+// Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp (2.13).
+static sdpa_kernel choose(const fm_hf *hf, const fm_tensor *q, const fm_tensor *v, const fm_tensor *mask, bool grouped)
+{
+    fm_elem elem = hf->t->autocast.enabled ? hf->t->autocast.low : (fm_elem)q->elem;
+    bool half = elem == FM_ELEM_BF16 || elem == FM_ELEM_F16;
+    const fm_record_options *o = &hf->run->options;
+    if (!mask && half && q->shape[3] <= 256 && (o->exact || (o->capability >= 80 && q->shape[3] == v->shape[3])))
+        return KERNEL_FLASH;
+    if (!grouped && (o->exact || o->capability >= 50))
+        return KERNEL_EFFICIENT;
+    return KERNEL_MATH;
+}
+
+// The bias that the memory-efficient kernel makes of a boolean mask on a GPU: in q's type, rows padded to 8 elements, kept for backward.
+static fm_tensor *mask_as_bias(fm_hf *hf, fm_tensor *mask, fm_elem elem)
+{
+    int64_t shape[FM_MAX_DIMS];
+    if (!mask || hf->run->options.exact || mask->elem != FM_ELEM_BOOL)
+        return mask;
+    memcpy(shape, mask->shape, sizeof shape);
+    shape[mask->n_dims - 1] = (shape[mask->n_dims - 1] + 7) / 8 * 8;
+    return fm_float(fm_tensor_new(hf->t, mask->n_dims, shape, elem, "where"));
+}
+
+static fm_tensor *sdpa(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, const fm_attention *how)
+{
+    fm_tape *t = hf->t;
+    bool grouped = how->n_kv_heads != how->n_heads, repeat = grouped && (mask || k->shape[3] != v->shape[3] || k->shape[3] > 256);
+    fm_tensor *keys = local(repeat ? repeat_kv(t, k, how->n_heads) : k), *values = local(repeat ? repeat_kv(t, v, how->n_heads) : v), *out;
+    switch (choose(hf, q, values, mask, grouped && !repeat)) {
+    case KERNEL_FLASH:
+        out = fm_op_sdpa_flash(t, q, keys, values);
+        break;
+    case KERNEL_EFFICIENT:
+        out = fm_op_sdpa_efficient(t, q, keys, values, mask_as_bias(hf, mask, (fm_elem)q->elem));
+        break;
+    default:
+        out = sdpa_math(t, q, keys, values, mask, how->dropout);
+    }
+    fm_sink(out);
+    fm_tensor *merged = fm_sink(merge_heads(t, fm_float(out)));
+    fm_tensor_release(t, keys);
+    fm_tensor_release(t, values);
+    return fm_float(merged);
+}
+
+bool fm_hf_is_eager(const fm_hf *hf)
+{
+    return hf->run->recipe->attention == FM_ATTENTION_EAGER || (hf->run->arch->family->no_sdpa && hf->run->recipe->attention == FM_ATTENTION_SDPA);
+}
+
+static fm_value *attention(fm_words *w, fm_value *qv, fm_value *kv, fm_value *vv, fm_value *mv, const fm_attention *how, fm_value **weights)
+{
+    fm_hf *hf = fm_hf_of(w);
+    fm_tensor *q = fm_hf_tensor(qv), *k = fm_hf_tensor(kv), *v = fm_hf_tensor(vv), *mask = fm_hf_tensor(mv);
     *weights = NULL;
-    return fm_hf_value(merge_heads(t, fm_op_sdpa_flash(t, fm_hf_tensor(q), fm_hf_tensor(k), fm_hf_tensor(v))));
+    if (fm_hf_is_eager(hf))
+        return fm_hf_value(eager(hf, q, k, v, mask, how, weights));
+    if (hf->run->recipe->attention == FM_ATTENTION_FLASH)
+        return fm_hf_value(merge_heads(hf->t, fm_op_sdpa_flash(hf->t, q, k, v)));
+    return fm_hf_value(sdpa(hf, q, k, v, mask, how));
 }
 
 void fm_hf_words_attention(fm_words *w)
