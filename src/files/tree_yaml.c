@@ -335,6 +335,19 @@ static fm_status on_event(builder *b, const yaml_event_t *e, fm_err *err)
     return status;
 }
 
+// Whether white space with a tab in it leads up to this place.
+static bool is_tab(const builder *b, yaml_mark_t mark)
+{
+    size_t line = 0, at = 0;
+    for (; at < b->n && line < mark.line; at++)
+        line += b->text[at] == '\n';
+    size_t n = 0;
+    bool tab = false;
+    for (; at + n < b->n && (b->text[at + n] == ' ' || b->text[at + n] == '\t'); n++)
+        tab = tab || b->text[at + n] == '\t';
+    return tab && mark.column <= n;
+}
+
 static fm_status fail_parser(builder *b, const yaml_parser_t *p, fm_err *err)
 {
     if (p->error == YAML_MEMORY_ERROR)
@@ -343,6 +356,8 @@ static fm_status fail_parser(builder *b, const yaml_parser_t *p, fm_err *err)
     if (p->error == YAML_READER_ERROR)
         return fm_tree_fail_at(b->tree->name, err, FM_ERR_SYNTAX, p->problem_offset + b->shift, 0, 0,
                                "byte %zu: not UTF-8 text: %s", p->problem_offset + b->shift, problem);
+    if (is_tab(b, p->problem_mark))
+        problem = "YAML does not indent with tabs; use spaces:";
     return fm_tree_fail_at(b->tree->name, err, FM_ERR_SYNTAX, FM_NO_OFFSET, (uint32_t)p->problem_mark.line + 1,
                            (uint32_t)p->problem_mark.column + 1, "not YAML: %s%s%s", problem, p->context ? " " : "",
                            p->context ? p->context : "");

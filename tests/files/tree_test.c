@@ -311,7 +311,8 @@ static void test_yaml_refusals(void **state)
     yaml_refused("a: 1\n---\nb: 2\n", FM_ERR_UNSUPPORTED, "second document");
     yaml_refused("a: \xff\n", FM_ERR_SYNTAX, "UTF-8");
     yaml_refused("<<: 3\n", FM_ERR_VALUE, "<< takes a mapping");
-    yaml_refused("a:\n\t- b\n", FM_ERR_SYNTAX, "line 2");
+    yaml_refused("a:\n\t- b\n", FM_ERR_SYNTAX,
+                 "line 2, column 1: not YAML: YAML does not indent with tabs; use spaces");
     char bomb[1200] = "a0: &a0 [x, x, x, x, x, x, x, x, x]\n", line[128];
     for (int i = 1; i < 9; i++) {
         snprintf(line, sizeof line, "a%d: &a%d [*a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d, *a%d]\n", i, i, i - 1,
