@@ -83,7 +83,7 @@ const char *fm_tensor_shape_text(uint32_t n_dims, const uint64_t *dims, char *bu
     for (uint32_t i = 0; i < n_dims && used < n; i++) {
         // Room for a number of 20 digits, ", ...]" and the zero, or the list ends here.
         if (n - used < 32) {
-            used += (size_t)snprintf(buffer + used, n - used, "...");
+            used += (size_t)snprintf(buffer + used, n - used, i ? ", ..." : "...");
             break;
         }
         used += (size_t)snprintf(buffer + used, n - used, "%s%llu", i ? ", " : "", (unsigned long long)dims[i]);
