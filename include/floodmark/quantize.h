@@ -25,15 +25,18 @@ float fm_nvfp4_global(const fm_scheme *s, float absmax);
 // Finds the scales of all groups of a piece. rows: a multiple of block_rows unless it is the last piece (block, row,
 // tile); all rows (tensor, column). flat: rows must be 1 and cols a multiple of the block unless last.
 //   x [rows, cols] with `stride`; weights [cols] or NULL; scales [groups of the piece].
-// double: fills raw_scale only; call fm_scales_double on all of them afterwards.
+// double: fills raw_scale only; fm_scales_double does the rest.
 // FM_ERR_VALUE, FM_ERR_NO_MEMORY.
 fm_status fm_quantize_calibrate(const fm_scheme *s, uint64_t rows, uint64_t cols, uint64_t stride, const float *x,
                                 const float *weights, float global, fm_group_scale *scales, fm_err *err) FM_MUST_USE;
 
-// Double quantization of n scales: fills code and scale of each, t->offset and t->scale2 [ceil(n/256)] (allocated by the
-// caller). The mean is the fp64 sum in order, rounded to fp32 (bitsandbytes': torch's fp32 mean, an ulp apart at times).
-// codes are the nearest of the dynamic8 table; a block without magnitude takes code 0, as bitsandbytes.
-void fm_scales_double(uint64_t n, fm_group_scale *scales, fm_tensor_scale *t);
+// Double quantization, in pieces of whole blocks of 256 scales: first the sum of all (fm_scales_sum adds to *sum block by
+// block: fp64 within a block in order, then block after block), from it the offset fm_scales_mean(sum, n), then code and
+// scale of each and scale2 [ceil(n/256)] of the piece. The mean is rounded to fp32 (bitsandbytes takes torch's fp32 mean,
+// an ulp apart at times). Codes are the nearest of the dynamic8 table; a block without magnitude takes code 0, as there.
+void fm_scales_sum(uint64_t n, const fm_group_scale *scales, double *sum);
+float fm_scales_mean(double sum, uint64_t n);
+void fm_scales_double(uint64_t n, fm_group_scale *scales, float offset, float *scale2);
 
 // Encodes a piece whose scales are known. column: scales [cols], tensor: [1], else those of the piece.
 // Table grids divide by raw_scale (bitsandbytes packs before it double-quantizes), others by scale.

@@ -54,8 +54,9 @@ static fm_status check_pairs(const fm_scheme *s, fm_err *err)
         return refuse(err, s, "scale e4m3", "is NVFP4's: blocks of 16");
     if (s->scale == FM_SCALE_E4M3 && (s->calibration == FM_CALIBRATION_PERCENTILE))
         return refuse(err, s, "scale e4m3", "goes with absmax, mse and weighted");
-    if (s->scale == FM_SCALE_DOUBLE && s->granularity == FM_GRANULARITY_TENSOR)
-        return refuse(err, s, "scale double", "has nothing to save with one scale");
+    if (s->scale == FM_SCALE_DOUBLE && s->granularity != FM_GRANULARITY_FLAT)
+        return refuse(err, s, "scale double",
+                      "goes with granularity flat: 256 scales after one another share a second one");
     if (s->scale == FM_SCALE_NONE &&
         (s->granularity != FM_GRANULARITY_TENSOR || s->calibration != FM_CALIBRATION_ABSMAX))
         return refuse(err, s, "scale none", "is a plain cast: no granularity, no calibration");

@@ -97,25 +97,37 @@ static uint8_t dynamic8_code(float v)
     return code;
 }
 
-void fm_scales_double(uint64_t n, fm_group_scale *scales, fm_tensor_scale *t)
+enum { SCALES_A_BLOCK = 256 };
+
+void fm_scales_sum(uint64_t n, const fm_group_scale *scales, double *sum)
 {
-    enum { BLOCK = 256 };
+    for (uint64_t b = 0; b < n; b += SCALES_A_BLOCK) {
+        double part = 0;
+        for (uint64_t i = b; i < smaller(n, b + SCALES_A_BLOCK); i++)
+            part += (double)scales[i].raw_scale;
+        *sum += part;
+    }
+}
+
+float fm_scales_mean(double sum, uint64_t n)
+{
+    return n ? (float)(sum / (double)n) : 0;
+}
+
+void fm_scales_double(uint64_t n, fm_group_scale *scales, float offset, float *scale2)
+{
     const float *table = fm_dynamic8_values();
-    double sum = 0;
-    for (uint64_t i = 0; i < n; i++)
-        sum += scales[i].raw_scale;
-    t->offset = n ? (float)(sum / (double)n) : 0;
-    for (uint64_t b = 0; b < n; b += BLOCK) {
+    for (uint64_t b = 0; b < n; b += SCALES_A_BLOCK) {
         float largest = 0;
-        uint64_t end = smaller(n, b + BLOCK);
+        uint64_t end = smaller(n, b + SCALES_A_BLOCK);
         for (uint64_t i = b; i < end; i++) {
-            float d = scales[i].raw_scale - t->offset, a = d < 0 ? -d : d;
+            float d = scales[i].raw_scale - offset, a = d < 0 ? -d : d;
             largest = a > largest ? a : largest;
         }
-        t->scale2[b / BLOCK] = largest;
+        scale2[b / SCALES_A_BLOCK] = largest;
         for (uint64_t i = b; i < end; i++) {
-            scales[i].code = largest > 0 ? dynamic8_code((scales[i].raw_scale - t->offset) / largest) : 0;
-            scales[i].scale = table[scales[i].code] * largest + t->offset;
+            scales[i].code = largest > 0 ? dynamic8_code((scales[i].raw_scale - offset) / largest) : 0;
+            scales[i].scale = table[scales[i].code] * largest + offset;
         }
     }
 }
@@ -232,7 +244,10 @@ fm_status fm_quantize_matrix(const fm_scheme *s, uint64_t rows, uint64_t cols, c
     if (s->scale == FM_SCALE_DOUBLE) {
         uint64_t group_rows, group_cols;
         fm_scheme_groups(s, rows, cols, &group_rows, &group_cols);
-        fm_scales_double(group_rows * group_cols, scales, t);
+        double sum = 0;
+        fm_scales_sum(group_rows * group_cols, scales, &sum);
+        t->offset = fm_scales_mean(sum, group_rows * group_cols);
+        fm_scales_double(group_rows * group_cols, scales, t->offset, t->scale2);
     }
     fm_quantize_encode(s, rows, cols, cols, x, scales, codes);
     return FM_OK;
