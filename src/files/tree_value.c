@@ -17,9 +17,13 @@ double fm_parse_double(const char *text)
 {
     char copy[512];
     const char *point = localeconv()->decimal_point, *dot = strchr(text, '.');
-    if (!dot || !strcmp(point, ".") || strlen(text) + strlen(point) > sizeof copy)
+    size_t n = strlen(text), m = strlen(point);
+    if (!dot || !strcmp(point, ".") || n + m > sizeof copy)
         return strtod(text, NULL);
-    snprintf(copy, sizeof copy, "%.*s%s%s", (int)(dot - text), text, point, dot + 1);
+    size_t before = (size_t)(dot - text);
+    memcpy(copy, text, before);
+    memcpy(copy + before, point, m);
+    memcpy(copy + before + m, dot + 1, n - before); // the zero at the end too
     return strtod(copy, NULL);
 }
 
