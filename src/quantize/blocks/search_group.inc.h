@@ -5,7 +5,13 @@
 #include "quantize/blocks/half.h"
 #include "quantize/blocks/kernels.h"
 
+// Vectors want everything in one function. Sixteen lanes of plain C, or sanitizers, want it apart: in one function
+// they take the compiler minutes.
+#ifdef FM_SEARCH_APART
+#define ALWAYS static inline
+#else
 #define ALWAYS static inline __attribute__((always_inline))
+#endif
 
 // What a code can stand for: whole numbers lo..hi, or the table of iq4.
 typedef struct {
