@@ -66,6 +66,7 @@ typedef struct {
     uint32_t unit; // index
     uint64_t n_elems;
     uint64_t bytes;  // in the declared type
+    uint32_t call;   // its module's place in the order of use: 0 runs first (weight files: 0)
     int64_t tied_to; // index of the parameter whose storage this name shares, or -1
     bool trainable;
     bool fp32_always; // kept in fp32 whatever type the model is loaded in

@@ -92,6 +92,7 @@ fm_status fm_noted_gather(fm_noted *notes, size_t n, const fm_arch *arch, fm_par
     for (size_t i = 0; i < n && status == FM_OK; i++) {
         fm_noted *note = &notes[i];
         size_t length = unit_name_length(note);
+        note->param.call = note->said;
         note->param.dtype = note->param.fp32_always ? "float32" : dtype;
         note->param.bytes = note->param.n_elems * fm_dtype_bytes(note->param.dtype);
         note->param.tied_to = note->tied_to ? tied_index(parts, note->tied_to) : -1;

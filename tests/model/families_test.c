@@ -41,7 +41,7 @@ static void sort_buffers(char *text)
         start = (start = strchr(start, '\n')) ? start + 1 : NULL;
     if (!start)
         return;
-    char *copy = strdup(start), *end = strstr(copy, "count ");
+    char *copy = strdup(start), *end = strstr(copy, "call ");
     char *count = strdup(end);
     *end = '\0';
     for (char *line = strtok(copy, "\n"); line && n < 512; line = strtok(NULL, "\n"))
@@ -53,6 +53,22 @@ static void sort_buffers(char *text)
     strcpy(p, count);
     free(count);
     free(copy);
+}
+
+// Modules with parameters in the order of use.
+static void print_calls(const fm_model *m, fm_buf *out)
+{
+    size_t n = fm_model_n_tensors(m);
+    char last[256] = "";
+    for (uint32_t call = 0; call < n; call++)
+        for (size_t i = 0; i < n; i++) {
+            const fm_model_param *p = fm_model_param_at(m, i);
+            size_t length = (size_t)(strrchr(p->name, '.') - p->name);
+            if (p->call != call || (strlen(last) == length && !strncmp(last, p->name, length)))
+                continue;
+            snprintf(last, sizeof last, "%.*s", (int)length, p->name);
+            fm_buf_printf(out, "call %s\n", last);
+        }
 }
 
 static void print_model(const fm_model *m, fm_buf *out)
@@ -75,6 +91,7 @@ static void print_model(const fm_model *m, fm_buf *out)
         const fm_model_buffer *b = fm_model_buffer_at(m, i);
         fm_buf_printf(out, "buffer %s %llu %s\n", b->name, (unsigned long long)b->n_elems, b->dtype);
     }
+    print_calls(m, out);
     fm_buf_printf(out, "count %llu\n", (unsigned long long)fm_model_n_trained(m));
 }
 

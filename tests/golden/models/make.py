@@ -1,11 +1,23 @@
 """Writes what these tests compare with: for every configuration *.json here, *.txt with the names, shapes and types of
-named_parameters() (tied names after them) and named_buffers() of the Hugging Face class, built on the meta device.
-Made with torch 2.13.0 and transformers 5.24.0:  python make.py"""
+named_parameters() (tied names after them) and named_buffers() of the Hugging Face class, built on the meta device, and the
+order in which a forward pass calls the modules that hold parameters. Made with torch 2.13.0 and transformers 5.24.0:  python make.py"""
 import glob, json, os, torch, transformers
 from transformers import AutoConfig, AutoModelForCausalLM
 
 def word(dtype):
     return str(dtype).replace("torch.", "")
+
+def calls(raw, config):
+    """The modules with parameters of their own in the order in which one forward pass calls them."""
+    if raw.get("_count_only"):
+        return []
+    model, order = AutoModelForCausalLM.from_config(config).eval(), []
+    for name, module in model.named_modules():
+        if any(p is not None for p in module._parameters.values()):
+            module.register_forward_pre_hook(lambda m, args, name=name: order.append(name))
+    with torch.no_grad():
+        model(torch.zeros(1, 4, dtype=torch.long))
+    return [f"call {name}" for name in order]
 
 def main():
     here = os.path.dirname(os.path.abspath(__file__))
@@ -23,6 +35,7 @@ def main():
                 lines.append(f"tied {name} {seen[id(p)]}")
         for name, b in model.named_buffers():
             lines.append(f"buffer {name} {b.numel()} {word(b.dtype)}")
+        lines += calls(raw, config)
         lines.append(f"count {sum(p.numel() for p in model.parameters())}")
         if raw.get("_count_only"):
             lines = lines[-1:]
