@@ -3,6 +3,7 @@
 #define FM_FILES_GGUF_FILE_H
 #include "base/buf.h"
 #include "files/arena.h"
+#include "files/names.h"
 #include "files/tensor_list.h"
 #include "floodmark/gguf.h"
 
@@ -17,6 +18,9 @@ struct fm_gguf {
     size_t *sorted_keys; // [n_keys] indices by key
     fm_tensor_list tensors;
 };
+
+// For names.h: the key of keys[i], an array of fm_gguf_value.
+const char *fm_gguf_key_of(const void *keys, size_t i);
 
 // Bytes of one value of a type; 0 when it varies or the type is unknown.
 unsigned fm_gguf_type_bytes(uint32_t type);

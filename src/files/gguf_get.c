@@ -56,19 +56,8 @@ const fm_gguf_value *fm_gguf_key(const fm_gguf *g, size_t i)
 
 const fm_gguf_value *fm_gguf_find(const fm_gguf *g, const char *key)
 {
-    size_t low = 0, high = g->n_keys;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const fm_gguf_value *at = &g->keys[g->sorted_keys[middle]];
-        int order = strcmp(key, at->key);
-        if (!order)
-            return at;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    size_t i = fm_names_find(g->sorted_keys, g->n_keys, g->keys, fm_gguf_key_of, key);
+    return i != FM_NO_NAME ? &g->keys[i] : NULL;
 }
 
 // ---- readings ----

@@ -96,10 +96,9 @@ static fm_status read_key(fm_gguf *g, fm_gguf_cursor *c, fm_gguf_placed *out, fm
     return fm_gguf_read_value(c, type, key, out, err);
 }
 
-static int by_key(const void *a, const void *b, void *keys)
+const char *fm_gguf_key_of(const void *keys, size_t i)
 {
-    const fm_gguf_value *values = keys;
-    return strcmp(values[*(const size_t *)a].key, values[*(const size_t *)b].key);
+    return ((const fm_gguf_value *)keys)[i].key;
 }
 
 static fm_status sort_keys(fm_gguf *g, fm_err *err)
@@ -107,13 +106,9 @@ static fm_status sort_keys(fm_gguf *g, fm_err *err)
     g->sorted_keys = fm_alloc_array(g->n_keys, sizeof *g->sorted_keys);
     if (!g->sorted_keys)
         return fm_fail_memory(err, "the keys");
-    for (size_t i = 0; i < g->n_keys; i++)
-        g->sorted_keys[i] = i;
-    qsort_r(g->sorted_keys, g->n_keys, sizeof *g->sorted_keys, by_key, g->keys);
-    for (size_t i = 1; i < g->n_keys; i++)
-        if (!by_key(g->sorted_keys + i - 1, g->sorted_keys + i, g->keys))
-            return fm_fail(err, FM_ERR_CONFLICT, "%s: key \"%.200s\" is there twice", g->path,
-                           g->keys[g->sorted_keys[i]].key);
+    size_t twice = fm_names_sort(g->sorted_keys, g->n_keys, g->keys, fm_gguf_key_of);
+    if (twice != FM_NO_NAME)
+        return fm_fail(err, FM_ERR_CONFLICT, "%s: key \"%.200s\" is there twice", g->path, g->keys[twice].key);
     return FM_OK;
 }
 

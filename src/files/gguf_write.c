@@ -225,26 +225,10 @@ static fm_status check_tensor(const fm_gguf_writer *w, const char *name, const f
 fm_status fm_gguf_writer_add(fm_gguf_writer *w, const char *name, fm_tensor_type type, uint32_t n_dims,
                              const uint64_t *dims, size_t *index, fm_err *err)
 {
-    fm_tensor_info t = {.type = type, .n_dims = n_dims};
     fm_status status = check_tensor(w, name, fm_tensor_type_of(type), n_dims, dims, err);
     if (status)
         return status;
-    if ((status = fm_tensor_size(type, n_dims, dims, &t.n_elems, &t.bytes, err))) {
-        fm_err_prefix(err, "tensor \"%.100s\"", name);
-        return status;
-    }
-    uint64_t *copy = fm_arena_array(&w->arena, n_dims, sizeof *copy);
-    t.name = fm_arena_text(&w->arena, name, strlen(name));
-    if (!copy || !t.name)
-        return fm_fail_memory(err, "the list of tensors");
-    if (n_dims)
-        memcpy(copy, dims, n_dims * sizeof *copy);
-    t.dims = copy;
-    size_t at = w->tensors.n;
-    status = fm_tensor_list_add(&w->tensors, &t, err);
-    if (!status && index)
-        *index = at;
-    return status;
+    return fm_tensor_list_new(&w->tensors, &w->arena, name, type, n_dims, dims, index, err);
 }
 
 // ---- the file ----

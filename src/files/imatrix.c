@@ -1,12 +1,12 @@
 #include "floodmark/imatrix.h"
 #include <inttypes.h>
 #include <math.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
 #include "base/utf8.h"
 #include "files/arena.h"
 #include "files/endian.h"
+#include "files/names.h"
 #include "files/slurp.h"
 #include "floodmark/gguf.h"
 
@@ -64,24 +64,18 @@ static fm_status fill_means(const char *file, const char *name, const uint8_t *s
     return FM_OK;
 }
 
-static int by_name(const void *a, const void *b, void *entries)
+static const char *name_of(const void *entries, size_t i)
 {
-    const fm_imatrix_entry *e = entries;
-    return strcmp(e[*(const size_t *)a].name, e[*(const size_t *)b].name);
+    return ((const fm_imatrix_entry *)entries)[i].name;
 }
 
 static fm_status seal(fm_imatrix *im, const char *file, fm_err *err)
 {
     if (!(im->sorted = fm_alloc_array(im->n, sizeof *im->sorted)))
         return fm_fail_memory(err, "the importance matrix");
-    for (size_t i = 0; i < im->n; i++)
-        im->sorted[i] = i;
-    if (im->n)
-        qsort_r(im->sorted, im->n, sizeof *im->sorted, by_name, im->entries);
-    for (size_t i = 1; i < im->n; i++)
-        if (!by_name(im->sorted + i - 1, im->sorted + i, im->entries))
-            return fm_fail(err, FM_ERR_CONFLICT, "%s: \"%.100s\" is there twice", file,
-                           im->entries[im->sorted[i]].name);
+    size_t twice = fm_names_sort(im->sorted, im->n, im->entries, name_of);
+    if (twice != FM_NO_NAME)
+        return fm_fail(err, FM_ERR_CONFLICT, "%s: \"%.100s\" is there twice", file, im->entries[twice].name);
     return FM_OK;
 }
 
@@ -290,19 +284,8 @@ const fm_imatrix_entry *fm_imatrix_entry_at(const fm_imatrix *im, size_t i)
 
 const fm_imatrix_entry *fm_imatrix_find(const fm_imatrix *im, const char *weight)
 {
-    size_t low = 0, high = im->n;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const fm_imatrix_entry *at = &im->entries[im->sorted[middle]];
-        int order = strcmp(weight, at->name);
-        if (!order)
-            return at;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    size_t i = fm_names_find(im->sorted, im->n, im->entries, name_of, weight);
+    return i != FM_NO_NAME ? &im->entries[i] : NULL;
 }
 
 uint64_t fm_imatrix_n_chunks(const fm_imatrix *im)

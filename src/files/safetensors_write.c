@@ -92,7 +92,6 @@ fm_status fm_safetensors_writer_add(fm_safetensors_writer *w, const char *name, 
                                     const uint64_t *dims, size_t *index, fm_err *err)
 {
     const fm_tensor_type_info *info = fm_tensor_type_of(type);
-    fm_tensor_info t = {.type = type, .n_dims = n_dims};
     fm_status status = check_text(w, name, "a tensor's name", err);
     if (status)
         return status;
@@ -101,22 +100,7 @@ fm_status fm_safetensors_writer_add(fm_safetensors_writer *w, const char *name, 
     if (!info || !info->safetensors)
         return fm_fail(err, FM_ERR_UNSUPPORTED, "%s: tensor \"%.100s\": safetensors has no type for %s", w->path, name,
                        info ? info->name : "this");
-    if ((status = fm_tensor_size(type, n_dims, dims, &t.n_elems, &t.bytes, err))) {
-        fm_err_prefix(err, "tensor \"%.100s\"", name);
-        return status;
-    }
-    uint64_t *copy = fm_arena_array(&w->arena, n_dims, sizeof *copy);
-    t.name = fm_arena_text(&w->arena, name, strlen(name));
-    if (!copy || !t.name)
-        return fm_fail_memory(err, "the list of tensors");
-    if (n_dims)
-        memcpy(copy, dims, n_dims * sizeof *copy);
-    t.dims = copy;
-    size_t at = w->tensors.n;
-    status = fm_tensor_list_add(&w->tensors, &t, err);
-    if (!status && index)
-        *index = at;
-    return status;
+    return fm_tensor_list_new(&w->tensors, &w->arena, name, type, n_dims, dims, index, err);
 }
 
 // ---- layout ----

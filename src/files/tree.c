@@ -1,9 +1,9 @@
 #include "floodmark/tree.h"
 #include <stdarg.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include "base/alloc.h"
+#include "files/names.h"
 #include "files/tree_node.h"
 
 // Up to here looking through all members is as fast as searching, and the index would cost more than it saves.
@@ -116,10 +116,9 @@ const char *fm_node_text(const fm_node *node)
 
 // ---- members by key ----
 
-static int compare_keys(const void *a, const void *b, void *items)
+static const char *key_of(const void *items, size_t i)
 {
-    fm_node **nodes = items;
-    return strcmp(nodes[*(const uint32_t *)a]->key, nodes[*(const uint32_t *)b]->key);
+    return ((fm_node *const *)items)[i]->key;
 }
 
 static fm_status fail_twice(const fm_tree *tree, const fm_node *a, const fm_node *b, fm_err *err)
@@ -141,17 +140,14 @@ fm_status fm_node_seal(fm_tree *tree, fm_node *object, fm_err *err)
                     return fail_twice(tree, items[j], items[i], err);
         return FM_OK;
     }
-    if (n > UINT32_MAX)
-        return fm_fail(err, FM_ERR_OVERFLOW, "%s: an object has %zu members", tree->name, n);
-    uint32_t *sorted = fm_arena_array(&tree->arena, n, sizeof *sorted);
+    size_t *sorted = fm_arena_array(&tree->arena, n, sizeof *sorted);
     if (!sorted)
         return fm_fail_memory(err, "the keys of an object");
-    for (size_t i = 0; i < n; i++)
-        sorted[i] = (uint32_t)i;
-    qsort_r(sorted, n, sizeof *sorted, compare_keys, items);
-    for (size_t i = 1; i < n; i++)
-        if (!strcmp(items[sorted[i - 1]]->key, items[sorted[i]]->key))
-            return fail_twice(tree, items[sorted[i - 1]], items[sorted[i]], err);
+    size_t twice = fm_names_sort(sorted, n, items, key_of);
+    if (twice != FM_NO_NAME)
+        for (size_t i = 0; i < n; i++)
+            if (i != twice && !strcmp(items[i]->key, items[twice]->key))
+                return fail_twice(tree, items[i], items[twice], err);
     object->sorted = sorted;
     return FM_OK;
 }
@@ -166,19 +162,8 @@ const fm_node *fm_node_get(const fm_node *node, const char *key)
                 return node->items[i];
         return NULL;
     }
-    size_t low = 0, high = node->count;
-    while (low < high) {
-        size_t middle = low + (high - low) / 2;
-        const fm_node *at = node->items[node->sorted[middle]];
-        int order = strcmp(key, at->key);
-        if (!order)
-            return at;
-        if (order < 0)
-            high = middle;
-        else
-            low = middle + 1;
-    }
-    return NULL;
+    size_t i = fm_names_find(node->sorted, node->count, node->items, key_of, key);
+    return i != FM_NO_NAME ? node->items[i] : NULL;
 }
 
 const fm_node *fm_node_get_set(const fm_node *node, const char *key)

@@ -9,7 +9,7 @@ struct fm_node {
     const char *key;       // of a member, zero-ended; else NULL
     const char *text;      // of a scalar, as written and zero-ended; of a string, its bytes
     fm_node **items;       // [count] children in the order of the file
-    uint32_t *sorted;      // [count] of an object with many members: indices into items by key
+    size_t *sorted;        // [count] of an object with many members: indices into items by key
     size_t count;          // children, or bytes of a string
     uint64_t offset;
     uint32_t line, column; // from 1

@@ -23,7 +23,8 @@ double fm_parse_double(const char *text)
     size_t before = (size_t)(dot - text);
     memcpy(copy, text, before);
     memcpy(copy + before, point, m);
-    memcpy(copy + before + m, dot + 1, n - before); // the zero at the end too
+    memcpy(copy + before + m, dot + 1, n - before - 1);
+    copy[n + m - 1] = 0;
     return strtod(copy, NULL);
 }
 
