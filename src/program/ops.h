@@ -34,6 +34,10 @@ fm_tensor *fm_op_to(fm_tape *t, fm_tensor *x, fm_elem elem);     // x itself whe
 fm_tensor *fm_op_to_copy(fm_tape *t, fm_tensor *x, fm_elem elem, const char *op);
 fm_tensor *fm_op_contiguous(fm_tape *t, fm_tensor *x);           // x itself when contiguous, else "clone"
 fm_tensor *fm_op_clone(fm_tape *t, fm_tensor *x);                // contiguous copy
+fm_tensor *fm_op_copy_into(fm_tape *t, fm_tensor *base, fm_tensor *part); // base[..., a:b].copy_(part): base under a new name (CopySlices)
+fm_tensor *fm_op_add_into(fm_tape *t, fm_tensor *a, fm_tensor *b); // a += b: a's memory under a new name
+fm_tensor *fm_op_index_list(fm_tape *t, fm_tensor *x, int dim);    // x[..., [i], :]: a list of one index along dim, a copy
+fm_tensor *fm_op_bloom_gelu(fm_tape *t, fm_tensor *x);             // a function of its own: saves its input, computes both ways op by op
 fm_tensor *fm_op_cat(fm_tape *t, unsigned n, fm_tensor *const *parts, int dim);
 
 // --- elementwise
@@ -66,7 +70,7 @@ fm_tensor *fm_op_sum_to(fm_tape *t, fm_tensor *x, unsigned n_dims, const int64_t
 fm_tensor *fm_op_mm(fm_tape *t, fm_tensor *a, fm_tensor *b);                  // [n,k] [k,m]; low precision under autocast
 fm_tensor *fm_op_addmm(fm_tape *t, fm_tensor *bias, fm_tensor *a, fm_tensor *b);
 fm_tensor *fm_op_bmm(fm_tape *t, fm_tensor *a, fm_tensor *b);
-fm_tensor *fm_op_baddbmm(fm_tape *t, fm_tensor *input, fm_tensor *a, fm_tensor *b);
+fm_tensor *fm_op_baddbmm(fm_tape *t, fm_tensor *input, fm_tensor *a, fm_tensor *b); // alpha is not 1: its gradients are scaled after
 fm_tensor *fm_op_matmul(fm_tape *t, fm_tensor *a, fm_tensor *b);              // 2-D, 3-D x 2-D (folded), batched
 fm_tensor *fm_op_linear(fm_tape *t, fm_tensor *x, fm_tensor *weight, fm_tensor *bias); // weight [out, in]; bias may be NULL
 

@@ -110,7 +110,14 @@ static void bmm_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_ten
         // bmm's names in order: mat2, self; baddbmm's: batch1, batch2, self
         unsigned i = (a == 0) == (k == 0) ? b : a;
         if (i == b ? saved_a != NULL : saved_b != NULL)
+        {
             results[i] = fm_tensor_new(t, 3, n->in_shape[i], elem, "bmm");
+            if (a == 1) { // baddbmm's alpha
+                fm_tensor *scaled = fm_tensor_new(t, 3, n->in_shape[i], elem, "mul");
+                fm_tensor_release(t, results[i]);
+                results[i] = scaled;
+            }
+        }
     }
     if (a == 1 && n->next[0].node) {
         fm_tensor_retain(grads[0]);

@@ -33,7 +33,7 @@ static fm_value *forward(fm_words *w, const fm_arch *arch)
     fm_value *last = fm_llama_like_model(w, arch, FM_NORM_GEMMA, embeds, block);
     fm_value *logits = fm_head(w, arch, last, arch->hidden, "model.embed_tokens.weight");
     if (arch->softcap_logits > 0)
-        w_set(w, &logits, w->softcap(w, logits, arch->softcap_logits));
+        w->softcap(w, &logits, arch->softcap_logits);
     return fm_finish(w, arch, logits);
 }
 

@@ -282,6 +282,7 @@ void fm_hf_init(fm_hf *hf, fm_run *run)
     fm_hf_words_masks(w);
     fm_hf_words_loss(w);
     fm_hf_words_experts(w);
+    fm_hf_words_deepseek(w);
     fm_hf_words_families(w);
 }
 

@@ -53,5 +53,6 @@ void fm_hf_words_attention(fm_words *w);
 void fm_hf_words_masks(fm_words *w);
 void fm_hf_words_loss(fm_words *w);
 void fm_hf_words_experts(fm_words *w);
+void fm_hf_words_deepseek(fm_words *w);
 void fm_hf_words_families(fm_words *w); // words that one or two families say
 #endif

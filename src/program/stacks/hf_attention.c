@@ -20,22 +20,86 @@ static fm_value *heads(fm_words *w, fm_value *given, uint32_t n, uint32_t d)
     return fm_hf_value(fm_op_transpose(hf->t, split, 1, 2));
 }
 
+static fm_tensor *as_heads(fm_tape *t, fm_tensor *x, int64_t n, int64_t d)
+{
+    return fm_op_transpose(t, fm_op_view(t, x, 4, (const int64_t[]){x->shape[0], x->shape[1], n, d}), 1, 2);
+}
+
+// Falcon's new decoder: [B, S, k, a / k + 2, d]; keys and values are taken by a list of one index (copies) and spread over the group.
+static void split_groups(fm_tape *t, fm_tensor *x, int64_t heads, int64_t n_kv, int64_t d, fm_tensor **parts)
+{
+    int64_t b = x->shape[0], s = x->shape[1], group = heads / n_kv;
+    fm_tensor *view = fm_sink(fm_op_view(t, x, 5, (const int64_t[]){b, s, n_kv, group + 2, d}));
+    parts[0] = fm_sink(fm_op_slice(t, view, -2, 0, group, 1));
+    for (unsigned i = 1; i < 3; i++) {
+        fm_tensor *one = fm_op_index_list(t, view, -2);
+        parts[i] = one;
+    }
+    for (unsigned i = 1; i < 3; i++)
+        parts[i] = fm_sink(fm_op_expand(t, parts[i], 5, (const int64_t[]){b, s, n_kv, group, d}));
+    fm_tensor_release(t, view);
+    for (unsigned i = 0; i < 3; i++) {
+        fm_tensor *joined = fm_op_reshape(t, fm_float(parts[i]), 4, (const int64_t[]){b, s, heads, d});
+        parts[i] = fm_op_reshape(t, fm_op_transpose(t, joined, 1, 2), 4, (const int64_t[]){b, heads, s, d});
+    }
+}
+
+// How one product is taken apart; each layout is described beside fm_qkv_layout (model/words.h). The parts float.
+static void take_apart(fm_tape *t, fm_tensor *x, fm_qkv_layout layout, int64_t a, int64_t k, int64_t d, fm_tensor **parts)
+{
+    int64_t b = x->shape[0], s = x->shape[1];
+    const int64_t widths[3] = {a * d, k * d, k * d}, counts[3] = {a, k, k};
+    fm_tensor *view;
+    switch (layout) {
+    case FM_QKV_PER_HEAD:
+        view = fm_op_transpose(t, fm_op_view(t, x, 4, (const int64_t[]){b, s, a, 3 * d}), 1, 2);
+        fm_op_chunk(t, view, 3, -1, parts);
+        return;
+    case FM_QKV_PER_GROUP:
+        split_groups(t, x, a, k, d, parts);
+        return;
+    case FM_QKV_MULTIQUERY:
+        view = fm_sink(fm_op_view(t, x, 4, (const int64_t[]){b, s, a + 2, d}));
+        parts[0] = fm_op_slice(t, view, -2, 0, a, 1);
+        parts[1] = fm_op_index_list(t, view, -2);
+        parts[2] = fm_op_index_list(t, view, -2);
+        fm_tensor_release(t, view);
+        for (unsigned i = 0; i < 3; i++)
+            parts[i] = fm_op_transpose(t, parts[i], 1, 2);
+        return;
+    case FM_QKV_SLICES:
+        for (unsigned i = 0; i < 3; i++) {
+            int64_t begin = i == 0 ? 0 : i == 1 ? a * d : (a + k) * d;
+            parts[i] = as_heads(t, fm_op_slice(t, x, -1, begin, begin + widths[i], 1), counts[i], d);
+        }
+        return;
+    case FM_QKV_SELECT:
+        view = fm_sink(fm_op_view(t, x, 5, (const int64_t[]){b, s, a, 3, d}));
+        for (unsigned i = 0; i < 3; i++)
+            parts[i] = fm_op_transpose(t, fm_op_select(t, view, -2, i), 1, 2);
+        fm_tensor_release(t, view);
+        return;
+    case FM_QKV_MQA_SPLIT:
+        fm_op_split(t, fm_op_unsqueeze(t, x, 1), 3, widths, 3, parts);
+        parts[0] = fm_op_transpose(t, fm_op_view(t, parts[0], 4, (const int64_t[]){b, s, a, d}), 1, 2);
+        return;
+    default:
+        fm_op_split(t, x, 3, widths, 2, parts);
+        for (unsigned i = 0; i < 3; i++)
+            parts[i] = layout == FM_QKV_FLAT_SPLIT ? fm_op_view(t, parts[i], 4, (const int64_t[]){b, s, counts[i], d}) : as_heads(t, parts[i], counts[i], d);
+    }
+}
+
 static void split_qkv(fm_words *w, fm_value *given, fm_qkv_layout layout, uint32_t n_heads, uint32_t n_kv, uint32_t d, fm_value **q,
                       fm_value **k, fm_value **v)
 {
     fm_tape *t = fm_hf_of(w)->t;
-    fm_tensor *x = fm_hf_tensor(given), *parts[3];
-    int64_t b = x->shape[0], s = x->shape[1];
-    const int64_t widths[3] = {(int64_t)n_heads * d, (int64_t)n_kv * d, (int64_t)n_kv * d};
-    const uint32_t counts[3] = {n_heads, n_kv, n_kv};
-    if (layout == FM_QKV_PER_HEAD) {
-        fm_tensor *view = fm_op_transpose(t, fm_op_view(t, x, 4, (const int64_t[]){b, s, n_heads, 3 * (int64_t)d}), 1, 2);
-        fm_op_chunk(t, view, 3, -1, parts);
-    } else {
-        fm_op_split(t, x, 3, widths, 2, parts);
-        for (unsigned i = 0; i < 3; i++)
-            parts[i] = fm_op_transpose(t, fm_op_view(t, parts[i], 4, (const int64_t[]){b, s, counts[i], d}), 1, 2);
-    }
+    fm_tensor *x = fm_hf_tensor(given), *parts[3] = {NULL};
+    bool floats = x->floating;
+    x->floating = false;
+    take_apart(t, x, layout, n_heads, n_kv, d, parts);
+    x->floating = floats;
+    fm_tensor_take(t, x);
     *q = fm_hf_value(parts[0]);
     *k = fm_hf_value(parts[1]);
     *v = fm_hf_value(parts[2]);
@@ -99,6 +163,86 @@ static void rotate(fm_words *w, fm_value **q, fm_value **k, fm_value *cos_given,
         rebind(w, variables[i], fm_float(made[i]));
 }
 
+// x1 cos - x2 sin, x2 cos + x1 sin of even and odd elements, joined
+static fm_tensor *rotated_pairs(fm_tape *t, fm_tensor *x, fm_tensor *cos, fm_tensor *sin)
+{
+    int64_t d = x->shape[x->n_dims - 1];
+    fm_tensor *even = fm_sink(fm_op_slice(t, x, -1, 0, d, 2)), *odd = fm_sink(fm_op_slice(t, x, -1, 1, d, 2));
+    fm_tensor *a = fm_sink(fm_op_mul(t, even, cos)), *parts[2];
+    parts[0] = fm_sink(fm_op_sub(t, fm_float(a), fm_op_mul(t, odd, sin)));
+    a = fm_sink(fm_op_mul(t, odd, cos));
+    parts[1] = fm_op_add(t, fm_float(a), fm_op_mul(t, even, sin));
+    fm_float(parts[0]);
+    fm_tensor *out = fm_sink(fm_op_cat(t, 2, parts, -1));
+    fm_tensor_release(t, even);
+    fm_tensor_release(t, odd);
+    return fm_float(out);
+}
+
+// cat([(rot * cos) + (rotate_half(rot) * sin), pass]): slices of x; a slice of everything is x itself
+static fm_tensor *rotated_part(fm_tape *t, fm_tensor *x, fm_tensor *rot, fm_tensor *pass, fm_tensor *cos, fm_tensor *sin)
+{
+    (void)x;
+    fm_tensor *parts[2] = {rotated(t, rot, cos, sin), pass};
+    return fm_op_cat(t, 2, parts, -1);
+}
+
+static fm_tensor *rotated_in_fp32(fm_tape *t, fm_tensor *x, fm_tensor *cos, fm_tensor *sin, bool cast_first)
+{
+    fm_elem given = (fm_elem)x->elem;
+    fm_tensor *wide = local(cast_first ? fm_op_to(t, x, FM_ELEM_F32) : x), *out = fm_sink(rotated(t, wide, cos, sin));
+    fm_tensor_release(t, wide);
+    (void)given;
+    return out;
+}
+
+static void rotate_as(fm_words *w, fm_rotation kind, fm_value **q, fm_value **k, fm_value *cos_given, fm_value *sin_given, uint32_t d, uint32_t dims)
+{
+    fm_tape *t = fm_hf_of(w)->t;
+    fm_tensor *cos = fm_hf_tensor(cos_given), *sin = fm_hf_tensor(sin_given), *made[2], *rot[2] = {NULL}, *pass[2] = {NULL};
+    fm_value **variables[2] = {q, k};
+    int64_t width = cos->shape[2];
+    int dim = kind == FM_ROTATE_QWEN ? 2 : 1;
+    if (kind == FM_ROTATE_INTERLEAVE) {
+        cos = local(fm_op_unsqueeze(t, fm_op_slice(t, cos, -1, 0, width / 2, 1), dim));
+        sin = local(fm_op_unsqueeze(t, fm_op_slice(t, sin, -1, 0, width / 2, 1), dim));
+    } else {
+        cos = local(fm_op_unsqueeze(t, cos, dim));
+        sin = local(fm_op_unsqueeze(t, sin, dim));
+    }
+    for (unsigned i = 0; kind == FM_ROTATE_PHI3 && i < 2; i++) {
+        fm_tensor *x = fm_hf_tensor(*variables[i]);
+        rot[i] = local(dims < d ? fm_op_slice(t, x, -1, 0, dims, 1) : x);
+        pass[i] = local(fm_op_slice(t, x, -1, dims, d, 1));
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        fm_tensor *x = fm_hf_tensor(*variables[i]);
+        made[i] = kind == FM_ROTATE_INTERLEAVE ? fm_sink(rotated_pairs(t, x, cos, sin))
+                  : kind == FM_ROTATE_PHI3     ? fm_sink(rotated_part(t, x, rot[i], pass[i], cos, sin))
+                                               : rotated_in_fp32(t, x, cos, sin, kind == FM_ROTATE_QWEN);
+    }
+    if (kind == FM_ROTATE_OLMO2 || kind == FM_ROTATE_QWEN) { // cast back at the end, both
+        fm_tensor *wide[2] = {made[0], made[1]};
+        for (unsigned i = 0; i < 2; i++) {
+            made[i] = fm_op_to(t, wide[i], (fm_elem)fm_hf_tensor(*variables[i])->elem);
+            if (made[i] == wide[i])
+                fm_tensor_retain(made[i]);
+            else
+                fm_sink(made[i]);
+        }
+        fm_tensor_release(t, wide[0]);
+        fm_tensor_release(t, wide[1]);
+    }
+    for (unsigned i = 0; i < 2; i++) {
+        fm_tensor_release(t, rot[i]);
+        fm_tensor_release(t, pass[i]);
+    }
+    fm_tensor_release(t, cos);
+    fm_tensor_release(t, sin);
+    for (unsigned i = 0; i < 2; i++)
+        rebind(w, variables[i], fm_float(made[i]));
+}
+
 // --- attention cores
 
 // k and v repeated to all heads: x[:, :, None].expand(B, k, a / k, S, d).reshape(B, a, S, d)
@@ -117,6 +261,13 @@ static fm_tensor *merge_heads(fm_tape *t, fm_tensor *out)
     int64_t b = out->shape[0], s = out->shape[2], width = out->shape[1] * out->shape[3];
     fm_tensor *merged = fm_op_contiguous(t, fm_op_transpose(t, out, 1, 2));
     return fm_op_reshape(t, merged, 3, (const int64_t[]){b, s, width});
+}
+
+// out.transpose(1, 2).reshape(B, S, -1)
+static fm_tensor *merge_heads_copying(fm_tape *t, fm_tensor *out)
+{
+    int64_t b = out->shape[0], s = out->shape[2], width = out->shape[1] * out->shape[3];
+    return fm_op_reshape(t, fm_op_transpose(t, out, 1, 2), 3, (const int64_t[]){b, s, width});
 }
 
 // *name = x, as an assignment: the old value dies after the new one exists.
@@ -257,11 +408,77 @@ bool fm_hf_is_eager(const fm_hf *hf)
     return hf->run->recipe->attention == FM_ATTENTION_EAGER || (hf->run->arch->family->no_sdpa && hf->run->recipe->attention == FM_ATTENTION_SDPA);
 }
 
+// context.view(B, a, S, d).permute(0, 2, 1, 3).reshape(B, S, -1): x is [B a, S, d] or [B, a, S, d]
+static fm_tensor *merge_inline(fm_tape *t, fm_tensor *x, int64_t b, int64_t heads)
+{
+    int64_t s = x->shape[x->n_dims - 2], d = x->shape[x->n_dims - 1];
+    fm_tensor *four = x->n_dims == 4 ? x : fm_op_view(t, x, 4, (const int64_t[]){b, heads, s, d});
+    static const int order[4] = {0, 2, 1, 3};
+    return fm_op_reshape(t, fm_op_permute(t, four, order), 3, (const int64_t[]){b, s, heads * d});
+}
+
+// BLOOM's core, written inside its module: the scores stay to the module's end.
+static fm_tensor *bloom_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, const fm_attention *how, fm_value **weights)
+{
+    fm_words *w = &hf->words;
+    fm_tape *t = hf->t;
+    int64_t b = q->shape[0], a = q->shape[1], s = q->shape[2], d = q->shape[3];
+    const int64_t flat[3] = {b * a, s, d};
+    fm_tensor *query = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_reshape(t, q, 3, flat))));
+    fm_tensor *key = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_transpose(t, fm_op_reshape(t, k, 3, flat), 1, 2))));
+    fm_tensor *value = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_reshape(t, v, 3, flat))));
+    fm_tensor *scores = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_baddbmm(t, fm_hf_tensor(how->alibi_values), query, key))));
+    fm_tensor *view = fm_op_view(t, scores, 4, (const int64_t[]){b, a, s, s});
+    fm_tensor *weighted = fm_hf_tensor(w->let(w, fm_hf_value(mask ? fm_op_add(t, view, mask) : view)));
+    fm_tensor *p = fm_sink(fm_op_to(t, fm_op_softmax(t, weighted, FM_ELEM_F32), (fm_elem)query->elem));
+    assign(t, &p, fm_op_dropout(t, p, how->dropout));
+    fm_tensor *out = fm_op_bmm(t, fm_op_view(t, p, 3, (const int64_t[]){b * a, s, s}), value);
+    *weights = fm_hf_value(fm_float(p));
+    return merge_inline(t, out, b, a);
+}
+
+// Falcon's core, inside its module too. The fused way gets the mask; with ALiBi the mask carries the biases.
+static fm_tensor *falcon_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, const fm_attention *how, fm_value **weights)
+{
+    fm_words *w = &hf->words;
+    fm_tape *t = hf->t;
+    int64_t b = q->shape[0], a = q->shape[1];
+    if (!fm_hf_is_eager(hf)) {
+        fm_tensor *out = choose(hf, q, v, mask, false) == KERNEL_FLASH ? fm_op_sdpa_flash(t, q, k, v)
+                                                                       : fm_op_sdpa_efficient(t, q, k, v, mask_as_bias(hf, mask, (fm_elem)q->elem));
+        if (how->alibi)
+            return merge_heads_copying(t, out);
+        return merge_inline(t, out, b, a);
+    }
+    fm_tensor *scores = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_matmul(t, q, fm_op_transpose(t, k, 2, 3)))));
+    fm_tensor *p;
+    if (how->alibi) {
+        fm_tensor *wide = fm_op_to(t, scores, FM_ELEM_F32);
+        if (wide != scores) {
+            fm_value *name = fm_hf_value(scores);
+            w->set(w, &name, fm_hf_value(wide));
+            scores = wide;
+        }
+        fm_tensor *biased = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_add(t, scores, fm_op_view(t, fm_hf_tensor(how->alibi_values), 4, (const int64_t[]){b, a, 1, q->shape[2]})))));
+        p = fm_sink(fm_op_softmax(t, fm_op_add(t, biased, mask), (int)q->elem));
+        assign(t, &p, fm_op_dropout(t, p, how->dropout));
+    } else {
+        p = fm_sink(fm_op_softmax(t, mask ? fm_op_add(t, scores, mask) : scores, (int)q->elem));
+    }
+    fm_tensor *out = merge_inline(t, fm_op_matmul(t, p, v), b, a);
+    *weights = fm_hf_value(fm_float(p));
+    return out;
+}
+
 static fm_value *attention(fm_words *w, fm_value *qv, fm_value *kv, fm_value *vv, fm_value *mv, const fm_attention *how, fm_value **weights)
 {
     fm_hf *hf = fm_hf_of(w);
     fm_tensor *q = fm_hf_tensor(qv), *k = fm_hf_tensor(kv), *v = fm_hf_tensor(vv), *mask = fm_hf_tensor(mv);
     *weights = NULL;
+    if (!strcmp(how->core, "bloom"))
+        return fm_hf_value(bloom_core(hf, q, k, v, mask, how, weights));
+    if (!strncmp(how->core, "falcon", 6))
+        return fm_hf_value(falcon_core(hf, q, k, v, mask, how, weights));
     if (fm_hf_is_eager(hf))
         return fm_hf_value(eager(hf, q, k, v, mask, how, weights));
     if (hf->run->recipe->attention == FM_ATTENTION_FLASH)
@@ -274,5 +491,6 @@ void fm_hf_words_attention(fm_words *w)
     w->heads = heads;
     w->split_qkv = split_qkv;
     w->rotate = rotate;
+    w->rotate_as = rotate_as;
     w->attention = attention;
 }

@@ -144,6 +144,9 @@ static fm_value *act(fm_words *w, fm_value *given, fm_activation kind)
     case FM_ACT_RELU:
         out = fm_op_relu(t, x);
         break;
+    case FM_ACT_BLOOM_GELU:
+        out = fm_op_bloom_gelu(t, x);
+        break;
     case FM_ACT_GELU_NEW:
         out = gelu_new(t, x);
         break;
@@ -169,13 +172,16 @@ static fm_value *scale(fm_words *w, fm_value *x, double factor)
         return x;
     return fm_hf_value(fm_op_mul_scalar(fm_hf_of(w)->t, fm_hf_tensor(x)));
 }
-static fm_value *softcap(fm_words *w, fm_value *x, double cap)
+// Three assignments to one name: each value dies when the next exists.
+static void softcap(fm_words *w, fm_value **variable, double cap)
 {
     fm_tape *t = fm_hf_of(w)->t;
     (void)cap;
     if (fm_hf_of(w)->no_logits)
-        return x;
-    return fm_hf_value(fm_op_mul_scalar(t, fm_op_tanh(t, fm_op_div_scalar(t, fm_hf_tensor(x)))));
+        return;
+    w->set(w, variable, fm_hf_value(fm_op_div_scalar(t, fm_hf_tensor(*variable))));
+    w->set(w, variable, fm_hf_value(fm_op_tanh(t, fm_hf_tensor(*variable))));
+    w->set(w, variable, fm_hf_value(fm_op_mul_scalar(t, fm_hf_tensor(*variable))));
 }
 static fm_value *dropout(fm_words *w, fm_value *x, double p)
 {
