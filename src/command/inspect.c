@@ -100,12 +100,12 @@ static bool same_block(const fm_parts *parts, const fm_model_unit *a, const fm_m
     if (a->kind != FM_UNIT_BLOCK || b->kind != FM_UNIT_BLOCK || a->n_params != b->n_params || b->block != a->block + 1)
         return false;
     size_t n = (size_t)(strrchr(a->name, '.') - a->name), m = (size_t)(strrchr(b->name, '.') - b->name);
-    if (n != m || strncmp(a->name, b->name, n))
+    if (n != m || strncmp(a->name, b->name, n) != 0)
         return false;
     for (uint32_t i = 0; i < a->n_params; i++) {
         const fm_model_param *p = &parts->params[a->first_param + i], *q = &parts->params[b->first_param + i];
-        if (strcmp(leaf(a, p), leaf(b, q)) || strcmp(p->dtype, q->dtype) || p->n_dims != q->n_dims ||
-            memcmp(p->dims, q->dims, p->n_dims * sizeof *p->dims))
+        if (strcmp(leaf(a, p), leaf(b, q)) != 0 || strcmp(p->dtype, q->dtype) != 0 || p->n_dims != q->n_dims ||
+            memcmp(p->dims, q->dims, p->n_dims * sizeof *p->dims) != 0)
             return false;
     }
     return true;

@@ -8,12 +8,29 @@
 #include "model/arch.h"
 
 // C names, one a family: families/NAME.c defines fm_family_NAME.
-#define FM_FAMILY_LIST(X)                                                                                          \
-    X(gpt2)                                                                                                        \
-    X(gpt_neox)                                                                                                    \
-    X(opt)                                                                                                         \
-    X(bloom) X(falcon) X(gpt_bigcode) X(starcoder2) X(phi) X(phi3) X(llama) X(mistral) X(granite) X(qwen) X(qwen2) \
-        X(qwen3) X(gemma) X(gemma2) X(olmo2) X(stablelm) X(mixtral) X(qwen3_moe) X(deepseek_v3)
+#define FM_FAMILY_LIST(X) \
+    X(gpt2)               \
+    X(gpt_neox)           \
+    X(opt)                \
+    X(bloom)              \
+    X(falcon)             \
+    X(gpt_bigcode)        \
+    X(starcoder2)         \
+    X(phi)                \
+    X(phi3)               \
+    X(llama)              \
+    X(mistral)            \
+    X(granite)            \
+    X(qwen)               \
+    X(qwen2)              \
+    X(qwen3)              \
+    X(gemma)              \
+    X(gemma2)             \
+    X(olmo2)              \
+    X(stablelm)           \
+    X(mixtral)            \
+    X(qwen3_moe)          \
+    X(deepseek_v3)
 
 // The whole forward, from token ids to logits [B, S, vocab], floating. Calls w->loss while its locals are alive.
 typedef fm_value *fm_forward_fn(fm_words *w, const fm_arch *arch);

@@ -128,7 +128,7 @@ static void put_widths(converter *c, const char *type)
         fm_json_put_u64(&c->json, "num_experts", experts);
         fm_json_put_u64(&c->json, "n_routed_experts", experts);
     }
-    if (strcmp(type, "deepseek_v3")) {
+    if (strcmp(type, "deepseek_v3") != 0) {
         uint64_t width, heads;
         if (has_head)
             fm_json_put_u64(&c->json, "head_dim", head);

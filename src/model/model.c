@@ -150,7 +150,7 @@ static fm_status open_spec(fm_model *m, const char *spec, const fm_model_options
 fm_status fm_model_open(const char *spec, const fm_model_options *options, fm_model **out, fm_err *err)
 {
     static const fm_model_options plain;
-    fm_err own;
+    fm_err own = {0};
     options = options ? options : &plain;
     err = err ? err : &own;
     if (options->layers > 1 << 20)

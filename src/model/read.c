@@ -60,7 +60,7 @@ static const fm_node *agreed(fm_reader *r, const char *keys)
     for (const char *p = keys; (p = next_key(p, key));) {
         const fm_node *node = fm_node_get_set(r->config, key);
         const char *a = node ? fm_node_text(node) : NULL, *b = found ? fm_node_text(found) : NULL;
-        if (a && b && strcmp(a, b)) {
+        if (a && b && strcmp(a, b) != 0) {
             char other[KEY_BYTES];
             fm_read_fail(r, key, FM_ERR_CONFLICT,
                          "%s here, but \"%s\" says %s: two spellings of one thing; keep the right one", a,
@@ -386,7 +386,7 @@ void fm_read_layer_types(fm_reader *r, fm_arch *a, bool (*rule)(const fm_arch *a
             r->status = r->err.code;
         else if (!strcmp(kind, "sliding_attention"))
             out[i] = a->window > 0;
-        else if (strcmp(kind, "full_attention"))
+        else if (strcmp(kind, "full_attention") != 0)
             r->status =
                 fm_node_fail(fm_node_at(list, i % n), &r->err, FM_ERR_UNSUPPORTED,
                              "blocks of kind \"%s\" are not described; full_attention and sliding_attention are", kind);

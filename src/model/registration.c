@@ -60,13 +60,10 @@ static size_t unit_name_length(const fm_noted *n)
     const char *name = n->param.name;
     if (n->kind != FM_UNIT_BLOCK)
         return (size_t)(strrchr(name, '.') - name);
-    const char *p = name;
-    while ((p = strchr(p, '.')) && !(p[1] >= '0' && p[1] <= '9'))
-        p++;
-    p++;
-    while (*p >= '0' && *p <= '9')
-        p++;
-    return (size_t)(p - name);
+    size_t at = 0; // of the first component that is a number; a block's name has one
+    while (name[at] && !(name[at] == '.' && name[at + 1] >= '0' && name[at + 1] <= '9'))
+        at++;
+    return at + (name[at] ? 1 + strspn(name + at + 1, "0123456789") : 0);
 }
 
 // The parameter that a tied one shares its storage with comes before it in every family's order.

@@ -13,7 +13,7 @@
 static char *name_of(const char *path)
 {
     const char *slash = strrchr(path, '/'), *base = slash ? slash + 1 : path, *dot = strrchr(base, '.');
-    if (strcmp(base, "config.json"))
+    if (strcmp(base, "config.json") != 0)
         return fm_strndup(base, dot && dot > base ? (size_t)(dot - base) : strlen(base));
     char *full = realpath(path, NULL), *end = full ? strrchr(full, '/') : NULL;
     if (end)

@@ -177,9 +177,10 @@ static fm_status try_config(fm_model *m, const fm_node *config, const char *said
     if (status != FM_OK)
         noted = fm_model_add_note(m, "only its tensors are counted: %s", why.message);
     else if (!fits)
-        noted = fm_model_add_note(m, "only its tensors are counted: by %s there would be %s parameters, the file holds %s (%s)",
-                                  said_by, fm_format_count(a, declared.n_elems), fm_format_count(b, stored),
-                                  stored < declared.n_elems ? "tensors are missing" : "there are others besides");
+        noted = fm_model_add_note(
+            m, "only its tensors are counted: by %s there would be %s parameters, the file holds %s (%s)", said_by,
+            fm_format_count(a, declared.n_elems), fm_format_count(b, stored),
+            stored < declared.n_elems ? "tensors are missing" : "there are others besides");
     fm_parts_reset(&declared);
     if (!noted)
         goto out_of_memory;
