@@ -37,7 +37,7 @@ static void sort_buffers(char *text)
 {
     char *start = text, *lines[512];
     size_t n = 0;
-    while (start && strncmp(start, "buffer ", 7))
+    while (start && strncmp(start, "buffer ", 7) != 0)
         start = (start = strchr(start, '\n')) ? start + 1 : NULL;
     if (!start)
         return;
@@ -101,7 +101,7 @@ static void assert_same_text(const char *name, char *want, const char *got)
     const char *a = want, *b = got;
     while (*a && *b) {
         size_t n = strcspn(a, "\n"), m = strcspn(b, "\n");
-        if (n != m || strncmp(a, b, n))
+        if (n != m || strncmp(a, b, n) != 0)
             fail_msg("%s: expected \"%.*s\", got \"%.*s\"", name, (int)n, a, (int)m, b);
         a += n + (a[n] == '\n');
         b += m + (b[m] == '\n');
@@ -156,7 +156,7 @@ static void every_family_has_a_golden_file(void **state)
     (void)state;
     for (const fm_family *const *f = fm_families; *f; f++) {
         char *text = slurp(golden((*f)->id, ".txt"));
-        if (!text && strcmp((*f)->id, "qwen"))
+        if (!text && strcmp((*f)->id, "qwen") != 0)
             fail_msg("family %s has no golden file", (*f)->id);
         free(text);
         assert_ptr_equal(fm_family_find((*f)->id), *f);

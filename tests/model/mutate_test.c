@@ -89,7 +89,7 @@ static void mutated_configurations_are_read_or_refused(void **state)
     for (struct dirent *e; (e = readdir(dir));) {
         char path[8192], text[TEXT], changed[TEXT];
         size_t length = strlen(e->d_name);
-        if (length < 5 || strcmp(e->d_name + length - 5, ".json") || !strncmp(e->d_name, "count-", 6))
+        if (length < 5 || strcmp(e->d_name + length - 5, ".json") != 0 || !strncmp(e->d_name, "count-", 6))
             continue;
         snprintf(path, sizeof path, "%s/%s", folder, e->d_name);
         FILE *f = fopen(path, "r");
