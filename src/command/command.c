@@ -5,7 +5,8 @@
 
 int fm_command_fail(const char *command, const fm_err *err, bool typed)
 {
-    fprintf(stderr, "floodmark %s: %s\n", command, err->message);
+    if (err->message[0])
+        fprintf(stderr, "floodmark %s: %s\n", command, err->message);
     return typed || err->code == FM_ERR_USAGE ? 2 : 1;
 }
 
@@ -13,6 +14,7 @@ fm_status fm_command_print(const fm_buf *text, fm_err *err)
 {
     fm_status status = fm_buf_check(text, err);
     if (!status && ((text->size && fwrite(text->data, 1, text->size, stdout) != text->size) || fflush(stdout)))
-        status = fm_fail(err, FM_ERR_IO, "standard output: %s", fm_io_words(errno));
+        status = errno == EPIPE ? fm_fail(err, FM_ERR_IO, "%s", "")
+                                : fm_fail(err, FM_ERR_IO, "standard output: %s", fm_io_words(errno));
     return status;
 }

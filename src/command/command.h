@@ -14,9 +14,10 @@ int fm_command_plan(int argc, char **argv);
 int fm_command_validate(int argc, char **argv);
 
 // Prints "floodmark COMMAND: message" on stderr and returns the exit status: 2 for what a person typed wrong
-// (FM_ERR_USAGE, also a flag's value: `typed`), else 1.
+// (FM_ERR_USAGE, also a flag's value: `typed`), else 1. An empty message is not printed.
 int fm_command_fail(const char *command, const fm_err *err, bool typed);
 
-// Writes all of text to stdout and flushes it. Fails with FM_ERR_IO.
+// Writes all of text to stdout and flushes it. Fails with FM_ERR_IO; without a message where the reader went away
+// (`floodmark ... | head` wants no complaint).
 fm_status fm_command_print(const fm_buf *text, fm_err *err) FM_MUST_USE;
 #endif

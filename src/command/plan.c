@@ -105,8 +105,7 @@ static fm_status take_option(fm_flags *flags, const char *name, const char *behi
     if (!status && !taken) {
         if (!*text)
             return fm_fail(err, FM_ERR_USAGE, "--%s needs a value", name);
-        if ((status = fm_recipe_set_named(&o->recipe, name, text, FM_ORIGIN_USER, err)))
-            fm_err_prefix(err, "--%s", name);
+        status = fm_recipe_set_named(&o->recipe, name, text, FM_ORIGIN_USER, err);
     }
     return status;
 }
@@ -234,8 +233,9 @@ int fm_command_plan(int argc, char **argv)
     if (!status) {
         typed = false;
         // A folded program has no buffers of the blocks it stands for: what lists or draws them needs them all.
-        bool full = o.full || o.has_role || o.svg || o.emit != EMIT_NOTHING || !o.json;
-        status = fm_request_plan(&request, false, full, &plan, &err);
+        bool blocks = o.has_role || o.svg || o.emit != EMIT_NOTHING || !o.json;
+        status = blocks && !o.full ? fm_request_plan_blocks(&request, &plan, &err)
+                                   : fm_request_plan(&request, false, o.full, &plan, &err);
     }
     if (!status)
         status = report(&o, &request, &plan, &code, &err);

@@ -34,17 +34,22 @@ static void put_machine(fm_json *j, const fm_machine *m)
     fm_json_end_object(j);
 }
 
+static void put_phase(fm_json *j, const fm_view_phase *phase)
+{
+    fm_json_begin_object(j);
+    fm_json_put_text(j, "name", phase->name);
+    fm_json_put_u64(j, "peak_bytes", phase->peak_bytes);
+    fm_json_put_u64(j, "end_bytes", phase->end_bytes);
+    fm_json_end_object(j);
+}
+
 static void put_phases(fm_json *j, const fm_plan_view *view)
 {
     fm_json_key(j, "phases");
     fm_json_begin_array(j);
-    for (size_t i = 0; i < view->n_phases; i++) {
-        fm_json_begin_object(j);
-        fm_json_put_text(j, "name", view->phases[i].name);
-        fm_json_put_u64(j, "peak_bytes", view->phases[i].peak_bytes);
-        fm_json_put_u64(j, "end_bytes", view->phases[i].end_bytes);
-        fm_json_end_object(j);
-    }
+    for (size_t i = 0; i < view->n_phases; i++)
+        put_phase(j, &view->phases[i]);
+    put_phase(j, &view->steady);
     fm_json_end_array(j);
 }
 

@@ -32,6 +32,7 @@ static void verdict_line(const fm_plan_view *view, fm_units units, fm_buf *out)
 {
     fm_view_verdict v = fm_view_judge(view);
     char peak[FM_UNITS_TEXT_BYTES], memory[FM_UNITS_TEXT_BYTES], amount[FM_UNITS_TEXT_BYTES], host[FM_UNITS_TEXT_BYTES];
+    const char *owner = view->machine->gpu.vendor == FM_VENDOR_CPU ? "each rank" : "the GPU";
     const char *phase = view->n_phases ? view->phases[view->peak_phase].name : "";
     uint64_t spare = v.spare_bytes < 0 ? (uint64_t)0 - (uint64_t)v.spare_bytes : (uint64_t)v.spare_bytes;
     fm_format_giga(peak, view->peak_bytes, units, 2);
@@ -46,13 +47,14 @@ static void verdict_line(const fm_plan_view *view, fm_units units, fm_buf *out)
     }
     switch (v.verdict) {
     case FM_VERDICT_FITS:
-        fm_buf_printf(out, "FITS with %s to spare: highest %s in %s; the GPU has %s", amount, peak, phase, memory);
+        fm_buf_printf(out, "FITS with %s to spare: highest %s in %s; %s has %s", amount, peak, phase, owner, memory);
         break;
     case FM_VERDICT_TIGHT:
-        fm_buf_printf(out, "TIGHT: only %s to spare: highest %s in %s; the GPU has %s", amount, peak, phase, memory);
+        fm_buf_printf(out, "TIGHT: only %s to spare: highest %s in %s; %s has %s", amount, peak, phase, owner, memory);
         break;
     case FM_VERDICT_DOES_NOT_FIT:
-        fm_buf_printf(out, "DOES NOT FIT: %s too much: highest %s in %s; the GPU has %s", amount, peak, phase, memory);
+        fm_buf_printf(out, "DOES NOT FIT: %s too much: highest %s in %s; %s has %s", amount, peak, phase, owner,
+                      memory);
         break;
     }
     if (v.reserve_bytes)

@@ -41,6 +41,8 @@ static void phase_names(const fm_plan_view *view, unsigned columns, fm_buf *out)
     size_t end = columns;
     while (end && line[end - 1] == ' ')
         end--;
+    if (!end)
+        return;
     fm_buf_fill(out, ' ', AXIS_COLUMNS);
     fm_buf_add(out, line, end);
     fm_buf_add_char(out, '\n');

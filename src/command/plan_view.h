@@ -27,6 +27,7 @@ typedef struct {
     const fm_machine *machine;
     fm_view_phase phases[FM_VIEW_PHASES]; // in the order of time
     size_t n_phases, peak_phase;
+    fm_view_phase steady;                // the second step as a whole
     fm_view_part at_peak[FM_VIEW_PARTS]; // those that are not 0
     size_t n_at_peak;
     uint64_t peak_bytes;

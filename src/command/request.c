@@ -14,6 +14,24 @@ static fm_status check_positions(const fm_model *model, const fm_arch *arch, con
     return FM_OK;
 }
 
+// A step's largest tensors times how many of them there can be must stay far inside 64 bits: recording adds up without
+// looking. A coarse bound in floating point; what it refuses could never run.
+static fm_status check_sizes(const fm_model *model, const fm_arch *arch, const fm_recipe *recipe, fm_err *err)
+{
+    enum { TENSORS_A_BLOCK = 64, BYTES = 8 };
+    double tokens = (double)recipe->batch * (double)recipe->seq, width = (double)arch->vocab;
+    bool scores = recipe->attention == FM_ATTENTION_EAGER || recipe->compute == FM_PRECISION_FP32;
+    double others[] = {(double)arch->hidden * 4, (double)arch->intermediate * 4, (double)recipe->seq,
+                       scores ? (double)arch->n_heads * (double)recipe->seq : 0};
+    for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
+        width = others[i] > width ? others[i] : width;
+    if (tokens * width * BYTES * TENSORS_A_BLOCK * ((double)arch->n_layers + 1) > (double)INT64_MAX)
+        return fm_fail(err, FM_ERR_OVERFLOW,
+                       "batch %" PRId64 " x seq %" PRId64 ": the activations of %s would not fit 64 bits",
+                       recipe->batch, recipe->seq, fm_model_name(model));
+    return FM_OK;
+}
+
 fm_status fm_request_make(const fm_recipe *recipe, fm_request *out, bool *typed, fm_err *err)
 {
     fm_request r = {0};
@@ -50,7 +68,8 @@ fm_status fm_request_make(const fm_recipe *recipe, fm_request *out, bool *typed,
     site.n_layers = arch->n_layers;
     *typed = true;
     if ((status = fm_recipe_resolve(recipe, &site, &r.recipe, err)) ||
-        (status = check_positions(r.model, arch, &r.recipe, err)))
+        (status = check_positions(r.model, arch, &r.recipe, err)) ||
+        (status = check_sizes(r.model, arch, &r.recipe, err)))
         goto fail;
     *out = r;
     return FM_OK;
@@ -69,6 +88,15 @@ fm_status fm_request_plan(const fm_request *request, bool exact, bool full, fm_p
 {
     fm_plan_options options = {.exact = exact, .full = full, .capability = exact ? 0 : request->machine.gpu.capability};
     return fm_plan_make(request->model, &request->recipe, &options, plan, err);
+}
+
+fm_status fm_request_plan_blocks(const fm_request *request, fm_plan *plan, fm_err *err)
+{
+    // The first microbatch makes the gradients, the others add to them, the last may reduce them: three show it all.
+    fm_request shorter = *request;
+    if (shorter.recipe.accumulate > 3)
+        shorter.recipe.accumulate = 3;
+    return fm_request_plan(&shorter, false, true, plan, err);
 }
 
 // ---- figures ----
@@ -217,6 +245,9 @@ void fm_request_view(const fm_request *request, const fm_plan *plan, const uint6
     view->states.optimizer = plan->states.optimizer;
     view->states.master = plan->states.master;
     view_phases(plan, series != NULL, view);
+    view->steady = (fm_view_phase){.name = "steady", .peak_bytes = fm_plan_figure(plan, FM_AT_STEADY)};
+    view->steady.end_bytes = plan->ledger.phase[2][FM_PHASE_ZERO].seen ? plan->ledger.phase[2][FM_PHASE_ZERO].end
+                                                                       : plan->ledger.phase[2][FM_PHASE_OPTIMIZER].end;
     const fm_phase_level *top = highest_of(plan, 0, FM_LEDGER_STEPS);
     for (unsigned r = 0; top && r < FM_N_ROLES; r++)
         if (top->role_at_peak[r])

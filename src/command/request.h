@@ -19,6 +19,10 @@ void fm_request_reset(fm_request *request);
 // Plans it. `exact`: as the exact cases were made. `full`: every block is recorded.
 fm_status fm_request_plan(const fm_request *request, bool exact, bool full, fm_plan *plan, fm_err *err) FM_MUST_USE;
 
+// Plans it with every block recorded, as lists and pictures need it, and of many microbatches the first, one in the
+// middle and the last.
+fm_status fm_request_plan_blocks(const fm_request *request, fm_plan *plan, fm_err *err) FM_MUST_USE;
+
 // Where a figure of a plan is taken: the bytes by role that make it. `roles` [FM_N_ROLES]. False when the plan has no
 // such phase (a clip without clipping).
 bool fm_request_roles(const fm_plan *plan, fm_at_kind at, uint64_t *bytes, uint64_t *roles);

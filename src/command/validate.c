@@ -357,7 +357,7 @@ static fm_status print_groups(const run *r, const fm_score *all, fm_buf *out, fm
         fm_table_column(&g.table, heads[i], i < 2 ? FM_ALIGN_LEFT : FM_ALIGN_RIGHT);
     g.by = "all";
     text_group(&g, "", all);
-    for (int by = 0; by < N_GROUPS && !status; by++) {
+    for (int by = 0; by < N_GROUPS && r->n_rows && !status; by++) {
         fm_table_rule(&g.table);
         g.by = group_names[by];
         status = each_value(r, by, text_group, &g, err);
