@@ -107,6 +107,16 @@ fm_node *fm_node_new(fm_tape *t, const fm_row *row, unsigned n_inputs, fm_tensor
     n->sequence = t->next_sequence++;
     n->n_next = (uint8_t)n_inputs;
     n->buffer = n->few;
+    n->next = n->few_next;
+    n->in_shape = n->few_shape;
+    n->in_dims = n->few_dims;
+    n->in_elem = n->few_elem;
+    if (n_inputs > FM_MAX_EDGES) {
+        n->next = fm_tape_alloc(t, n_inputs * sizeof *n->next);
+        n->in_shape = fm_tape_alloc(t, n_inputs * sizeof *n->in_shape);
+        n->in_dims = fm_tape_alloc(t, n_inputs);
+        n->in_elem = fm_tape_alloc(t, n_inputs);
+    }
     n->module = t->module;
     for (unsigned i = 0; i < n_inputs; i++) {
         fm_tensor *x = inputs[i];
@@ -356,9 +366,11 @@ static void validate(fm_tape *t, fm_node *n, fm_tensor **results)
 
 static void run_node(fm_tape *t, fm_node *n, ready_queue *q)
 {
-    fm_tensor *few[FM_MAX_EDGES] = {0}, **grads = few, *results[FM_MAX_EDGES] = {0};
+    fm_tensor *few_grads[FM_MAX_EDGES] = {0}, **grads = few_grads, *few_results[FM_MAX_EDGES] = {0}, **results = few_results;
     if (n->n_outputs > FM_MAX_EDGES)
         grads = fm_tape_alloc(t, n->n_outputs * sizeof *grads);
+    if (n->n_next > FM_MAX_EDGES)
+        results = fm_tape_alloc(t, n->n_next * sizeof *results);
     for (unsigned i = 0; i < n->n_outputs; i++) {
         grads[i] = n->buffer[i];
         n->buffer[i] = NULL;
@@ -371,10 +383,10 @@ static void run_node(fm_tape *t, fm_node *n, ready_queue *q)
             n->pre_hook[i](t, n->pre_context[i], grads[0]);
     n->row->backward(t, n, grads, results);
     validate(t, n, results);
+    if (n->post_hook) // the incoming gradients are still there
+        n->post_hook(t, n->post_context, NULL);
     for (unsigned i = 0; i < n->n_outputs; i++)
         fm_tensor_release(t, grads[i]);
-    if (n->post_hook)
-        n->post_hook(t, n->post_context, NULL);
     node_drop_saved(t, n);
     for (unsigned i = 0; i < n->n_next; i++) {
         fm_node *next = n->next[i].node;

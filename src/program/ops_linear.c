@@ -70,7 +70,7 @@ static fm_node *product_node(fm_tape *t, const fm_row *row, fm_tensor *bias, fm_
 
 fm_tensor *fm_op_mm(fm_tape *t, fm_tensor *a, fm_tensor *b)
 {
-    fm_tensor *ca = fm_autocast_operand(t, a, FM_CAST_LOW), *cb = fm_autocast_operand(t, b, FM_CAST_LOW);
+    fm_tensor *cb = fm_autocast_operand(t, b, FM_CAST_LOW), *ca = fm_autocast_operand(t, a, FM_CAST_LOW);
     fm_node *n = product_node(t, &mm_row, NULL, ca, cb);
     fm_tensor *out = empty2(t, ca->shape[0], cb->shape[1], (fm_elem)ca->elem, "mm");
     fm_done(t, n, out, ca, cb, NULL);
@@ -83,8 +83,8 @@ fm_tensor *fm_op_mm(fm_tape *t, fm_tensor *a, fm_tensor *b)
 
 fm_tensor *fm_op_addmm(fm_tape *t, fm_tensor *bias, fm_tensor *a, fm_tensor *b)
 {
+    fm_tensor *cb = fm_autocast_operand(t, b, FM_CAST_LOW), *ca = fm_autocast_operand(t, a, FM_CAST_LOW);
     fm_tensor *cbias = fm_autocast_operand(t, bias, FM_CAST_LOW);
-    fm_tensor *ca = fm_autocast_operand(t, a, FM_CAST_LOW), *cb = fm_autocast_operand(t, b, FM_CAST_LOW);
     fm_node *n = product_node(t, &addmm_row, cbias, ca, cb);
     fm_tensor *out = empty2(t, ca->shape[0], cb->shape[1], (fm_elem)ca->elem, "addmm");
     fm_done(t, n, out, cbias, ca, cb);
@@ -129,8 +129,8 @@ static const fm_row baddbmm_row = {"BaddbmmBackward", bmm_backward};
 
 static fm_tensor *batched(fm_tape *t, const fm_row *row, fm_tensor *input, fm_tensor *a, fm_tensor *b, const char *op)
 {
+    fm_tensor *cb = fm_autocast_operand(t, b, FM_CAST_LOW), *ca = fm_autocast_operand(t, a, FM_CAST_LOW);
     fm_tensor *ci = fm_autocast_operand(t, input, FM_CAST_LOW);
-    fm_tensor *ca = fm_autocast_operand(t, a, FM_CAST_LOW), *cb = fm_autocast_operand(t, b, FM_CAST_LOW);
     fm_tensor *operands[3] = {ci, ca, cb};
     unsigned first = input ? 0 : 1, ia = 1 - first;
     fm_node *n = fm_node_new(t, row, 3 - first, operands + first);
@@ -196,7 +196,7 @@ static fm_tensor *matmul_plain(fm_tape *t, fm_tensor *ca, fm_tensor *cb)
 fm_tensor *fm_op_matmul(fm_tape *t, fm_tensor *a, fm_tensor *b)
 {
     // An argument that had to be cast is the caller's temporary: it lives until the call returns.
-    fm_tensor *ca = fm_autocast_operand(t, a, FM_CAST_LOW), *cb = fm_autocast_operand(t, b, FM_CAST_LOW);
+    fm_tensor *cb = fm_autocast_operand(t, b, FM_CAST_LOW), *ca = fm_autocast_operand(t, a, FM_CAST_LOW);
     fm_tensor *out = matmul_plain(t, ca, cb);
     if (ca != a)
         fm_tensor_take(t, a);
@@ -209,9 +209,9 @@ fm_tensor *fm_op_matmul(fm_tape *t, fm_tensor *a, fm_tensor *b)
 // Source: aten/src/ATen/native/Linear.cpp.
 fm_tensor *fm_op_linear(fm_tape *t, fm_tensor *x, fm_tensor *weight, fm_tensor *bias)
 {
-    // linear is on autocast's list as a whole: input, weight and bias are cast before it runs, in that order.
-    fm_tensor *cx = fm_autocast_operand(t, x, FM_CAST_LOW), *cw = fm_autocast_operand(t, weight, FM_CAST_LOW);
-    fm_tensor *cb = fm_autocast_operand(t, bias, FM_CAST_LOW);
+    // linear is on autocast's list as a whole: its arguments are cast before it runs, the last first (as the compiler evaluates them).
+    fm_tensor *cb = fm_autocast_operand(t, bias, FM_CAST_LOW), *cw = fm_autocast_operand(t, weight, FM_CAST_LOW);
+    fm_tensor *cx = fm_autocast_operand(t, x, FM_CAST_LOW);
     fm_tensor *out;
     if (!cb) {
         fm_tensor *wt = fm_op_t(t, cw);

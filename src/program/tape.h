@@ -71,10 +71,13 @@ struct fm_node {
     fm_tensor *saved[FM_MAX_SAVED];
     uint32_t saved_index[FM_MAX_SAVED]; // checkpointing: which of the frame's saves this slot is
     fm_frame *frame;          // checkpointing: where the slots come from; NULL: held here
-    fm_edge next[FM_MAX_EDGES];
-    // What the engine knows of the operation's inputs (to reduce a broadcast gradient, to cast it): one per edge.
-    int64_t in_shape[FM_MAX_EDGES][FM_MAX_DIMS];
-    uint8_t in_dims[FM_MAX_EDGES], in_elem[FM_MAX_EDGES];
+    fm_edge *next;            // [n_next], as are the three below; they point to the `few_...` unless there are many
+    // What the engine knows of the operation's inputs (to reduce a broadcast gradient, to cast it).
+    int64_t (*in_shape)[FM_MAX_DIMS];
+    uint8_t *in_dims, *in_elem;
+    fm_edge few_next[FM_MAX_EDGES];
+    int64_t few_shape[FM_MAX_EDGES][FM_MAX_DIMS];
+    uint8_t few_dims[FM_MAX_EDGES], few_elem[FM_MAX_EDGES];
     uint64_t attr[6];         // small attributes (dims, flags)
     int64_t shape[FM_MAX_DIMS]; // one shape attribute (a view's source, ...)
     int64_t stride[FM_MAX_DIMS];

@@ -19,6 +19,7 @@ typedef struct {
     fm_tensor *shard;           // this rank's part at rest
     fm_tensor *low_shard;       // its low-precision copy (mixed precision); its storage is empty unless in use
     fm_tensor *gradient;        // sharded, from the reduction to the next step's forward
+    bool has_unsharded_views;   // of gradients, between microbatches that do not reduce
     bool root, prefetched, needs_unshard, ran_pre_backward;
     int64_t forward_index;
 } unit;
@@ -167,6 +168,18 @@ static void use_gradient_views(fm_run *run, unit *u)
     }
 }
 
+// no_sync: each parameter's .grad becomes a view of the unsharded flat gradient. Its shape is not the parameter's, so torch makes a tensor like
+// the parameter first and then lets it point elsewhere: it lives for a moment, the first time.
+static void use_unsharded_gradient_views(fm_run *run, unit *u)
+{
+    for (uint32_t i = 0; state_of(run)->sharded && !u->has_unsharded_views && i < u->n_params; i++) {
+        const fm_tensor *original = run->parameters[u->params[i]].original;
+        if (fm_tensor_numel(original))
+            fm_tensor_release(&run->tape, fm_tensor_on(&run->tape, FM_TIER_DEVICE, FM_ROLE_BACKWARD, (uint64_t)fm_tensor_numel(original), (fm_elem)original->elem, "empty_like"));
+    }
+    u->has_unsharded_views = true;
+}
+
 static fm_tensor *flat_like(fm_run *run, fm_role role, uint64_t n, fm_elem elem, const char *op)
 {
     uint8_t before = run->tape.stream;
@@ -193,9 +206,12 @@ static void post_backward(fm_tape *t, void *context, fm_tensor *unused)
     t->module = u->module;
     fm_storage_role(t, grad->storage, FM_ROLE_UNSHARDED_GRADIENT);
     reshard(run, u, f->sync || reshards_after_forward(run));
+    if (!f->sync)
+        use_unsharded_gradient_views(run, u);
     t->module = module;
     if (!f->sync)
         return;
+    u->has_unsharded_views = false;
     u->flat->grad = NULL;
     fm_tensor *computed = grad; // kept by a local name to the end
     fm_tensor *input = grad->elem != f->reduce ? flat_like(run, FM_ROLE_REDUCE_INPUT, u->n_flat, f->reduce, "_to_copy") : NULL;

@@ -629,7 +629,7 @@ static void assign_units(fm_run *run)
     if (wrap == FM_WRAP_SEPARATE || (wrap == FM_WRAP_ACCELERATE && !tied)) {
         unit *u = new_unit(run, embedding);
         claim(run, u, taken, embedding);
-        u->reshard_after_forward = reshard;
+        u->reshard_after_forward = reshard || wrap == FM_WRAP_SEPARATE; // separate: both ends are always resharded
     }
     if (wrap != FM_WRAP_ROOT)
         for (uint32_t layer = 0; layer < run->n_layers; layer++) {
@@ -647,7 +647,7 @@ static void assign_units(fm_run *run)
     if (wrap == FM_WRAP_SEPARATE && !tied) {
         unit *u = new_unit(run, head);
         claim(run, u, taken, head);
-        u->reshard_after_forward = reshard;
+        u->reshard_after_forward = true;
     }
     if (wrap == FM_WRAP_ACCELERATE) { // [norm, head], or tied [norm, embedding, head]: never resharded after forward
         unit *u = new_unit(run, norm);

@@ -363,7 +363,7 @@ static sdpa_kernel choose(const fm_hf *hf, const fm_tensor *q, const fm_tensor *
     fm_elem elem = hf->t->autocast.enabled ? hf->t->autocast.low : (fm_elem)q->elem;
     bool half = elem == FM_ELEM_BF16 || elem == FM_ELEM_F16;
     const fm_record_options *o = &hf->run->options;
-    if (!mask && half && q->shape[3] <= 256 && (o->exact || (o->capability >= 80 && q->shape[3] == v->shape[3])))
+    if (!mask && half && q->shape[3] <= 256 && q->shape[3] == v->shape[3] && (o->exact || o->capability >= 80))
         return KERNEL_FLASH;
     if (!grouped && (o->exact || o->capability >= 50))
         return KERNEL_EFFICIENT;
@@ -453,12 +453,7 @@ static fm_tensor *falcon_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *
     fm_tensor *scores = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_matmul(t, q, fm_op_transpose(t, k, 2, 3)))));
     fm_tensor *p;
     if (how->alibi) {
-        fm_tensor *wide = fm_op_to(t, scores, FM_ELEM_F32);
-        if (wide != scores) {
-            fm_value *name = fm_hf_value(scores);
-            w->set(w, &name, fm_hf_value(wide));
-            scores = wide;
-        }
+        scores = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_to(t, scores, FM_ELEM_F32)))); // beside the product itself
         fm_tensor *biased = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_add(t, scores, fm_op_view(t, fm_hf_tensor(how->alibi_values), 4, (const int64_t[]){b, a, 1, q->shape[2]})))));
         p = fm_sink(fm_op_softmax(t, fm_op_add(t, biased, mask), (int)q->elem));
         assign(t, &p, fm_op_dropout(t, p, how->dropout));

@@ -146,7 +146,8 @@ static fm_value *offset_ids(fm_words *w, fm_value *ids, int64_t by)
 static fm_tensor *flat(fm_tape *t, int64_t n, fm_elem elem, const char *op) { return fm_tensor_new(t, 1, &n, elem, op); }
 
 // base ** (1, 2, ...); where heads are no power of two a second set, joined
-static fm_tensor *alibi_slopes(fm_tape *t, int64_t heads)
+// `made` gets what that took, owned: locals of whoever wrote it.
+static fm_tensor *alibi_slopes(fm_tape *t, int64_t heads, fm_tensor *made[4])
 {
     int64_t power = 1;
     while (2 * power <= heads)
@@ -162,17 +163,25 @@ static fm_tensor *alibi_slopes(fm_tape *t, int64_t heads)
         fm_tensor_release(t, slopes);
         slopes = joined;
     }
-    fm_tensor_release(t, base);
-    fm_tensor_release(t, powers);
-    fm_tensor_release(t, extra_base);
-    fm_tensor_release(t, extra_powers);
+    made[0] = base;
+    made[1] = powers;
+    made[2] = extra_base;
+    made[3] = extra_powers;
     return slopes;
+}
+
+static void drop_all(fm_tape *t, unsigned n, fm_tensor *const *tensors)
+{
+    for (unsigned i = 0; i < n; i++)
+        fm_tensor_release(t, tensors[i]);
 }
 
 static void bloom_alibi(fm_tape *t, const fm_tensor *hidden, int64_t heads, fm_value **slopes_out, fm_value **alibi_out)
 {
     int64_t b = hidden->shape[0], s = hidden->shape[1];
-    fm_tensor *slopes = alibi_slopes(t, heads), *positions = flat(t, s, FM_ELEM_I64, "arange");
+    fm_tensor *made[4], *slopes = alibi_slopes(t, heads, made);
+    drop_all(t, 4, made);
+    fm_tensor *positions = flat(t, s, FM_ELEM_I64, "arange");
     fm_tensor *product = fm_tensor_new(t, 3, (const int64_t[]){heads, 1, s}, FM_ELEM_F32, "mul");
     fm_tensor_release(t, positions);
     fm_tensor *repeated = fm_sink(fm_tensor_new(t, 3, (const int64_t[]){b * heads, 1, s}, FM_ELEM_F32, "repeat"));
@@ -188,7 +197,7 @@ static void falcon_alibi(fm_tape *t, const fm_tensor *hidden, int64_t heads, fm_
 {
     int64_t b = hidden->shape[0], s = hidden->shape[1];
     const int64_t rows[2] = {b, s};
-    fm_tensor *mask = fm_tensor_new(t, 2, rows, FM_ELEM_I64, "ones"), *slopes = alibi_slopes(t, heads);
+    fm_tensor *mask = fm_tensor_new(t, 2, rows, FM_ELEM_I64, "ones"), *made[4], *slopes = alibi_slopes(t, heads, made);
     fm_tensor *positions = fm_op_plain(t, fm_op_plain(t, mask, NULL, FM_ELEM_I64, "cumsum"), NULL, FM_ELEM_I64, "sub");
     positions = fm_sink(fm_op_plain(t, positions, mask, FM_ELEM_I64, "mul"));
     fm_tensor *low = flat(t, heads, FM_ELEM_BF16, "_to_copy");
@@ -199,6 +208,7 @@ static void falcon_alibi(fm_tape *t, const fm_tensor *hidden, int64_t heads, fm_
         fm_sink(alibi);
         fm_tensor_release(t, product);
     }
+    drop_all(t, 4, made);
     fm_tensor_release(t, slopes);
     fm_tensor_release(t, positions);
     *mask_out = fm_hf_value(fm_float(mask));

@@ -13,7 +13,9 @@ static fm_value *head(fm_words *w, fm_value *given, const char *name, uint64_t n
     fm_hf *hf = fm_hf_of(w);
     (void)n_in;
     (void)n_out;
-    fm_tensor *x = fm_hf_tensor(given);
+    fm_tensor *x = fm_hf_tensor(given), *carried = hf->carried;
+    hf->carried = NULL; // the base model's forward has returned
+    fm_tensor_release(hf->t, carried);
     if (hf->run->recipe->loss == FM_LOSS_CHUNKED) { // the loss runs the head itself, part by part
         hf->head_input = x;
         hf->head_name = name;
