@@ -44,7 +44,7 @@ fm_status fm_request_make(const fm_recipe *recipe, fm_request *out, bool *typed,
         return fm_fail(err, FM_ERR_USAGE, "no machine: say --on 8xH100-80GB, or --ranks N");
     fm_status status = fm_machine_parse(recipe->on, &r.machine, err);
     if (status) {
-        *typed = status != FM_ERR_IO && status != FM_ERR_NO_MEMORY;
+        *typed = !strchr(recipe->on, '/') && !strstr(recipe->on, ".json"); // else it is a file that is wrong
         return status;
     }
     fm_model_options options = {.layers = recipe->layers > 0 ? (uint32_t)recipe->layers : 0};

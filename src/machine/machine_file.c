@@ -174,7 +174,7 @@ static fm_status read_gpu(const fm_node *root, int64_t per_node, fm_gpu *gpu, fm
         return status;
     fm_err why = {0};
     if ((status = fm_gpu_lookup(name, per_node, gpu, &why)))
-        return fm_node_fail(node, err, status, "\"gpu\": %s (counts have keys of their own)", why.message);
+        return fm_node_fail(node, err, status, "\"gpu\": %s", why.message);
     return FM_OK;
 }
 

@@ -124,8 +124,8 @@ static void test_outputs(void **state)
     fm_err err = {0};
     fm_recipe_init(&r);
     FM_ASSERT_OK(fm_machine_parse("8xA100-80GB", &m, &err));
-    r.world = 8;
-    r.shard = 8;
+    fm_recipe_site site = {.machine = m.text, .gpu = m.gpu.name, .world = m.world, .capability = m.gpu.capability};
+    FM_ASSERT_OK(fm_recipe_resolve(&r, &site, &r, &err));
     static const uint64_t peaks[] = {0, 900, (uint64_t)70 << 30, (uint64_t)1 << 50};
     for (size_t p = 0; p < sizeof peaks / sizeof peaks[0]; p++) {
         fm_plan_view v = view_of(&r, &m, peaks[p]);
