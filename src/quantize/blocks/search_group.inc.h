@@ -10,7 +10,12 @@
 #ifdef FM_SEARCH_APART
 #define ALWAYS static inline
 #else
+// Into one function a format, where the lanes are registers; the plain loops are left to the compiler's own judgement.
+#if defined(FM_LANES_AVX512) || defined(FM_LANES_AVX2)
 #define ALWAYS static inline __attribute__((always_inline))
+#else
+#define ALWAYS static inline
+#endif
 #endif
 
 // What a code can stand for: whole numbers lo..hi, or the table of iq4.
