@@ -4,12 +4,16 @@
 #include <stdio.h>
 
 // embedding(ids) * embed_scale.to(weight.dtype); the scale is a buffer of the module
-static fm_value *scaled_embedding(fm_words *w, const char *name, uint64_t rows, uint64_t width, fm_value *ids, double factor)
+static fm_value *scaled_embedding(fm_words *w, const char *name, uint64_t rows, uint64_t width, fm_value *ids,
+                                  double factor)
 {
     (void)factor;
     fm_hf *hf = fm_hf_of(w);
-    fm_value *out = w->embedding(w, name, rows, width, ids);
-    return fm_hf_value(fm_op_mul_scalar(hf->t, fm_hf_tensor(out)));
+    fm_tensor *out = fm_hf_tensor(w->embedding(w, name, rows, width, ids));
+    if (out->elem == fm_elem_of(hf->run->recipe->param))
+        return fm_hf_value(fm_op_mul_scalar(hf->t, out));
+    // gathered in another type than the buffer's: the scale is cast, and the product keeps the copy
+    return fm_hf_value(fm_op_mul(hf->t, out, fm_float(fm_tensor_new(hf->t, 0, NULL, (fm_elem)out->elem, "_to_copy"))));
 }
 
 // --- pieces and joins
@@ -55,7 +59,10 @@ static fm_value *view_heads(fm_words *w, fm_value *given, uint32_t n, uint32_t d
     return fm_hf_value(fm_op_view(fm_hf_of(w)->t, x, 4, (const int64_t[]){x->shape[0], x->shape[1], n, d}));
 }
 
-static fm_value *transpose_heads(fm_words *w, fm_value *x) { return fm_hf_value(fm_op_transpose(fm_hf_of(w)->t, fm_hf_tensor(x), 1, 2)); }
+static fm_value *transpose_heads(fm_words *w, fm_value *x)
+{
+    return fm_hf_value(fm_op_transpose(fm_hf_of(w)->t, fm_hf_tensor(x), 1, 2));
+}
 
 static fm_value *one_head(fm_words *w, fm_value *given, uint32_t d)
 {
@@ -98,7 +105,8 @@ static fm_value *layer_norm_per_head(fm_words *w, fm_value *given, const char *n
     fm_hf *hf = fm_hf_of(w);
     fm_tape *t = hf->t;
     (void)d;
-    fm_tensor *x = fm_hf_tensor(given), **parts = fm_tape_alloc(t, n * sizeof *parts), **normed = fm_tape_alloc(t, n * sizeof *normed);
+    fm_tensor *x = fm_hf_tensor(given), **parts = fm_tape_alloc(t, n * sizeof *parts),
+              **normed = fm_tape_alloc(t, n * sizeof *normed);
     int64_t *sizes = fm_tape_alloc(t, n * sizeof *sizes);
     for (uint32_t i = 0; i < n; i++)
         sizes[i] = 1;
@@ -143,7 +151,10 @@ static fm_value *offset_ids(fm_words *w, fm_value *ids, int64_t by)
 
 // --- ALiBi
 
-static fm_tensor *flat(fm_tape *t, int64_t n, fm_elem elem, const char *op) { return fm_tensor_new(t, 1, &n, elem, op); }
+static fm_tensor *flat(fm_tape *t, int64_t n, fm_elem elem, const char *op)
+{
+    return fm_tensor_new(t, 1, &n, elem, op);
+}
 
 // base ** (1, 2, ...); where heads are no power of two a second set, joined
 // `made` gets what that took, owned: locals of whoever wrote it.
@@ -215,7 +226,8 @@ static void falcon_alibi(fm_tape *t, const fm_tensor *hidden, int64_t heads, fm_
     *alibi_out = fm_hf_value(fm_float(alibi));
 }
 
-static void alibi(fm_words *w, const fm_arch *arch, fm_alibi_kind kind, fm_value *hidden, fm_value **slopes, fm_value **values)
+static void alibi(fm_words *w, const fm_arch *arch, fm_alibi_kind kind, fm_value *hidden, fm_value **slopes,
+                  fm_value **values)
 {
     fm_tape *t = fm_hf_of(w)->t;
     if (kind == FM_ALIBI_BLOOM)
@@ -232,8 +244,10 @@ static fm_value *alibi_mask(fm_words *w, const fm_arch *arch, fm_value *given, f
     int64_t b = mask->shape[0], s = mask->shape[3];
     b = values->shape[0] / (int64_t)arch->n_heads > b ? values->shape[0] / (int64_t)arch->n_heads : b;
     fm_tensor *scaled = fm_tensor_new(t, 4, (const int64_t[]){b, arch->n_heads, 1, s}, (fm_elem)values->elem, "div");
-    fm_tensor *hidden = fm_sink(fm_op_plain(t, mask, NULL, FM_ELEM_BOOL, mask->elem == FM_ELEM_BOOL ? "bitwise_not" : "lt"));
-    fm_tensor *out = fm_tensor_new(t, 4, (const int64_t[]){b, arch->n_heads, s, s}, (fm_elem)values->elem, "masked_fill");
+    fm_tensor *hidden =
+        fm_sink(fm_op_plain(t, mask, NULL, FM_ELEM_BOOL, mask->elem == FM_ELEM_BOOL ? "bitwise_not" : "lt"));
+    fm_tensor *out =
+        fm_tensor_new(t, 4, (const int64_t[]){b, arch->n_heads, s, s}, (fm_elem)values->elem, "masked_fill");
     fm_tensor_release(t, scaled);
     fm_tensor_release(t, hidden);
     return fm_hf_value(fm_float(out));
@@ -245,7 +259,8 @@ static fm_value *remainder_of_size(fm_words *w, fm_value *x, const char *name, u
     (void)n;
     fm_hf *hf = fm_hf_of(w);
     uint32_t previous = fm_tape_enter(hf->t, name);
-    fm_tensor *weight = fm_hf_parameter(hf, "weight"), *out = weight ? fm_op_touch(hf->t, fm_hf_tensor(x), weight) : fm_hf_tensor(x);
+    fm_tensor *weight = fm_hf_parameter(hf, "weight"),
+              *out = weight ? fm_op_touch(hf->t, fm_hf_tensor(x), weight) : fm_hf_tensor(x);
     fm_tape_leave(hf->t, previous);
     return fm_hf_value(out);
 }
