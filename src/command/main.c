@@ -14,24 +14,12 @@ static const struct command {
     const char *name, *help;
     int (*run)(int argc, char **argv);
 } commands[] = {
-#ifdef FM_COMMAND_PLAN
     {"plan", "how high memory rises in a training step, when, made of what, and whether it fits", fm_command_plan},
-#endif
-#ifdef FM_COMMAND_VALIDATE
     {"validate", "predictions against measured or simulated truth, row by row", fm_command_validate},
-#endif
-#ifdef FM_COMMAND_INSPECT
     {"inspect", "the units, parameters and bytes of a model or a weight file", fm_command_inspect},
-#endif
-#ifdef FM_COMMAND_QUANTIZE
     {"quantize", "weights in fewer bits, with a report of what it cost", fm_command_quantize},
-#endif
-#ifdef FM_COMMAND_COMPARE
     {"compare", "one tensor under several schemes, side by side", fm_command_compare},
-#endif
-#ifdef FM_COMMAND_NUMBERS
     {"numbers", "the number types, or what becomes of a value in each of them", fm_command_numbers},
-#endif
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
