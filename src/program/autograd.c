@@ -364,6 +364,16 @@ static void validate(fm_tape *t, fm_node *n, fm_tensor **results)
     }
 }
 
+// What a checkpointed region kept for the node is held by names of its backward function: they die with it, before its results are looked at.
+static void drop_unpacked(fm_tape *t, fm_node *n)
+{
+    for (unsigned i = 0; n->frame && i < n->n_saved; i++)
+        if (n->saved_index[i]) {
+            fm_tensor_release(t, n->saved[i]);
+            n->saved[i] = NULL;
+        }
+}
+
 static void run_node(fm_tape *t, fm_node *n, ready_queue *q)
 {
     fm_tensor *few_grads[FM_MAX_EDGES] = {0}, **grads = few_grads, *few_results[FM_MAX_EDGES] = {0}, **results = few_results;
@@ -382,6 +392,7 @@ static void run_node(fm_tape *t, fm_node *n, ready_queue *q)
         if (n->pre_hook[i])
             n->pre_hook[i](t, n->pre_context[i], grads[0]);
     n->row->backward(t, n, grads, results);
+    drop_unpacked(t, n);
     validate(t, n, results);
     if (n->post_hook) // the incoming gradients are still there
         n->post_hook(t, n->post_context, NULL);
@@ -462,8 +473,15 @@ void fm_autocast_exit(fm_tape *t)
     struct fm_cast_entry *e = t->cast_cache->first;
     t->cast_cache->first = NULL;
     t->cast_cache->last = NULL;
-    for (; e; e = e->next)
+    // A loop over layers as far as folding is concerned; inside a recomputation it is part of one layer's round.
+    uint32_t at = FM_NO_ROUND;
+    for (; e; e = e->next) {
+        if (!t->recomputing && e->layer != at)
+            fm_tape_round(t, at = e->layer);
         fm_tensor_release(t, e->copy);
+    }
+    if (at != FM_NO_ROUND)
+        fm_tape_round(t, FM_NO_ROUND);
     t->autocast.enabled = false;
 }
 
@@ -480,6 +498,7 @@ void fm_autocast_remember(fm_tape *t, fm_tensor *leaf, fm_tensor *copy)
     struct fm_cast_entry *e = fm_tape_alloc(t, sizeof *e);
     e->leaf = leaf;
     e->copy = copy;
+    e->layer = t->round;
     fm_tensor_retain(copy);
     if (t->cast_cache->last)
         *t->cast_cache->last = e;

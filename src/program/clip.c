@@ -58,7 +58,7 @@ void fm_clip_norms_one_by_one(fm_run *run)
 }
 
 // The partial norms of a sharded model: squares, all-reduce, its waited copy, square root.
-static void reduce_norms(fm_run *run, const fm_tensor *grad, uint64_t n)
+static fm_tensor *reduce_norms(fm_run *run, const fm_tensor *grad, uint64_t n)
 {
     fm_tape *t = &run->tape;
     fm_tensor *squares = norm_like(run, grad, n, "pow"), *sent = norm_like(run, grad, n, "all_reduce"), *sum = norm_like(run, grad, n, "wait_tensor");
@@ -68,7 +68,7 @@ static void reduce_norms(fm_run *run, const fm_tensor *grad, uint64_t n)
     fm_tensor_release(t, sum);
     fm_tensor *total = norm_like(run, grad, 1, "linalg_vector_norm");
     fm_tensor_release(t, roots);
-    fm_tensor_release(t, total);
+    return total;
 }
 
 void fm_clip_gradients(fm_run *run)
@@ -91,9 +91,10 @@ void fm_clip_gradients(fm_run *run)
         return;
     fm_run_missing(run, NULL, &n);
     fm_tensor *stacked = norm_like(run, grad, n, "stack"), *total;
-    if (run->recipe->engine == FM_ENGINE_FSDP2)
-        reduce_norms(run, grad, n);
-    total = norm_like(run, grad, 1, "linalg_vector_norm");
+    if (run->recipe->engine == FM_ENGINE_FSDP2 && run->recipe->shard > 1)
+        total = reduce_norms(run, grad, n);
+    else
+        total = norm_like(run, grad, 1, "linalg_vector_norm");
     fm_tensor_release(t, stacked);
     for (uint32_t i = 0; i < run->n_parameters; i++) {
         fm_run_round(run, &at, run->parameters[i].layer);

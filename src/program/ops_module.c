@@ -52,11 +52,12 @@ fm_tensor *fm_op_layer_norm(fm_tape *t, fm_tensor *x, fm_tensor *weight, fm_tens
     int64_t shape[FM_MAX_DIMS];
     memcpy(shape, cx->shape, sizeof shape);
     shape[cx->n_dims - 1] = 1;
-    for (unsigned i = 1; i <= 2; i++) {
-        fm_tensor *statistic = fm_tensor_new(t, cx->n_dims, shape, FM_ELEM_F32, "native_layer_norm");
-        fm_node_save(t, n, i, statistic);
-        fm_tensor_release(t, statistic);
-    }
+    fm_tensor *mean = fm_tensor_new(t, cx->n_dims, shape, FM_ELEM_F32, "native_layer_norm");
+    fm_tensor *rstd = fm_tensor_new(t, cx->n_dims, shape, FM_ELEM_F32, "native_layer_norm");
+    fm_node_save(t, n, 1, mean);
+    fm_node_save(t, n, 2, rstd);
+    fm_tensor_release(t, mean);
+    fm_tensor_release(t, rstd);
     fm_done(t, n, out, cx, cw, cb);
     if (cx != x)
         fm_tensor_take(t, x);

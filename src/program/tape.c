@@ -88,6 +88,7 @@ fm_status fm_tape_init(fm_tape *t, fm_program *program, fm_err *err)
     }
     t->program = program;
     t->grad_enabled = true;
+    t->round = FM_NO_ROUND;
     if (setjmp(t->escape))
         return fm_tape_status(t, err);
     fm_tape_path(t, "");
@@ -137,11 +138,13 @@ void fm_tape_phase(fm_tape *t, fm_phase phase, uint8_t step)
 {
     t->phase = (uint8_t)phase;
     t->step = step;
+    t->round = FM_NO_ROUND;
     record(t, FM_EVENT_PHASE, phase);
 }
 
 void fm_tape_round(fm_tape *t, uint32_t index)
 {
+    t->round = index;
     if (!t->mute)
         record(t, FM_EVENT_ROUND, index);
 }

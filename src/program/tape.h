@@ -110,6 +110,7 @@ struct fm_tape {
     fm_program *program;
     uint64_t next_sequence;
     uint32_t module;          // current module path
+    uint32_t round;           // layer whose round of a loop this is, FM_NO_ROUND outside
     uint8_t phase, step;
     uint8_t role;             // role of what is born now (from the phase, unless an engine says otherwise)
     bool role_forced;

@@ -19,6 +19,7 @@ void fm_pool_give(fm_pool *pool, fm_pool_kind kind, void *object);
 typedef struct fm_cast_cache {
     struct fm_cast_entry {
         fm_tensor *leaf, *copy; // copy owned
+        uint32_t layer;         // round in which it was made, FM_NO_ROUND outside of loops
         struct fm_cast_entry *next;
     } *first, **last;
 } fm_cast_cache;

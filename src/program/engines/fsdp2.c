@@ -471,12 +471,24 @@ static fm_tensor *pre_forward(fm_run *run, uint32_t id, fm_tensor *input, fm_ten
     return x;
 }
 
+static void root_forward_done(fm_run *run)
+{
+    fsdp *f = state_of(run);
+    fm_tensor *last = f->gather_state;
+    f->gather_state = NULL;
+    fm_tensor_release(&run->tape, last);
+}
+
 static void finish_forward(fm_run *run, uint32_t id, fm_tensor *output)
 {
     unit *u = &state_of(run)->units[id];
-    if (u->reshard_after_forward)
-        to_sharded(run, u);
-    record_post_forward(run, u, id);
+    if (!run->tape.recomputing) { // inside a backward (a checkpoint runs the module again) the order of forwards is not touched
+        if (u->reshard_after_forward)
+            to_sharded(run, u);
+        record_post_forward(run, u, id);
+    } else { // and the module is the outermost of that forward
+        root_forward_done(run);
+    }
     u->state = u->group = IDLE;
     if (output && output->requires_grad)
         fm_tensor_hook(output, pre_backward, context_of(run, id));
@@ -508,14 +520,6 @@ static fm_tensor *post_forward(fm_run *run, uint32_t id, fm_tensor *output)
                 f->units[i].to_run = 0;
             }
     return output;
-}
-
-static void root_forward_done(fm_run *run)
-{
-    fsdp *f = state_of(run);
-    fm_tensor *last = f->gather_state;
-    f->gather_state = NULL;
-    fm_tensor_release(&run->tape, last);
 }
 
 // _root_post_backward_final_callback: units whose inputs wanted no gradient are reduced here, the root first.
