@@ -192,12 +192,12 @@ static void div_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_ten
     fm_tensor *other = fm_node_saved(t, n, 1);
     if (n->n_next > 1 && n->next[1].node) {
         fm_tensor *self = fm_node_saved(t, n, 0);
-        fm_tensor *negative = unary(t, grads[0], "neg");
         fm_tensor *ratio = times(t, self, other, "div"), *again = times(t, ratio, other, "div");
+        fm_tensor *negative = unary(t, grads[0], "neg"); // the right operand of a C++ product is made first
         results[1] = times(t, negative, again, "mul");
+        fm_tensor_release(t, negative);
         fm_tensor_release(t, again);
         fm_tensor_release(t, ratio);
-        fm_tensor_release(t, negative);
     }
     if (n->next[0].node)
         results[0] = other ? times(t, grads[0], other, "div") : unary(t, grads[0], "div");

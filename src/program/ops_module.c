@@ -204,7 +204,9 @@ fm_tensor *fm_op_sum_dim(fm_tape *t, fm_tensor *x, int dim, bool keep)
         n->attr[0] = d;
         n->attr[1] = keep;
     }
-    return fm_done(t, n, fm_tensor_new(t, k, shape, (fm_elem)x->elem, "sum"), x, NULL, NULL);
+    bool low = x->elem == FM_ELEM_BF16 || x->elem == FM_ELEM_F16; // autocast asks sums for fp32 results
+    fm_elem elem = t->autocast.enabled && low ? FM_ELEM_F32 : (fm_elem)x->elem;
+    return fm_done(t, n, fm_tensor_new(t, k, shape, elem, "sum"), x, NULL, NULL);
 }
 
 fm_tensor *fm_op_sum_to(fm_tape *t, fm_tensor *x, unsigned n_dims, const int64_t *shape)
