@@ -8,13 +8,19 @@ static void copy_slices_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads
     if (!grads[0])
         return;
     fm_tensor *base = fm_empty_like(t, grads[0], (fm_elem)grads[0]->elem, "new_empty_strided");
-    results[1] = fm_tensor_new(t, n->in_dims[1], n->in_shape[1], (fm_elem)grads[0]->elem, "clone");
-    if (n->next[0].node) {
-        fm_tensor_release(t, fm_tensor_new(t, n->in_dims[1], n->in_shape[1], (fm_elem)grads[0]->elem, "zeros_like"));
-        results[0] = base;
-    } else {
-        fm_tensor_release(t, base);
+    fm_tensor *part = fm_tensor_new(t, n->in_dims[1], n->in_shape[1], (fm_elem)grads[0]->elem, "clone"), *zeros = NULL;
+    if (n->next[0].node)
+        zeros = fm_tensor_new(t, n->in_dims[1], n->in_shape[1], (fm_elem)grads[0]->elem, "zeros_like");
+    results[1] = part;
+    if (part->elem != n->in_elem[1]) { // the copy's own backward casts to its source's type
+        results[1] = fm_tensor_new(t, n->in_dims[1], n->in_shape[1], (fm_elem)n->in_elem[1], "_to_copy");
+        fm_tensor_release(t, part);
     }
+    fm_tensor_release(t, zeros);
+    if (n->next[0].node)
+        results[0] = base;
+    else
+        fm_tensor_release(t, base);
 }
 static const fm_row copy_slices_row = {"CopySlices", copy_slices_backward};
 
