@@ -10,6 +10,31 @@ static fm_tensor *like(fm_run *run, const fm_tensor *p, fm_role role, const char
     return x;
 }
 
+// Moments have the parameter's own type unless the recipe says otherwise (state arithmetic: no stock optimizer does).
+static fm_tensor *moment(fm_run *run, const fm_tensor *p, const char *op)
+{
+    fm_elem elem = run->recipe->state == FM_STATE_FP32   ? FM_ELEM_F32
+                   : run->recipe->state == FM_STATE_BF16 ? FM_ELEM_BF16
+                   : run->recipe->state == FM_STATE_FP16 ? FM_ELEM_F16
+                                                         : (fm_elem)p->elem;
+    if (!run->recipe->state_arithmetic)
+        elem = (fm_elem)p->elem;
+    return fm_tensor_on(&run->tape, (fm_tier)p->storage->tier, FM_ROLE_OPTIMIZER, (uint64_t)fm_tensor_numel(p), elem, op);
+}
+
+// fp32 copies that the step updates in the parameters' place.
+void fm_make_master_weights(fm_run *run)
+{
+    uint32_t at = FM_NO_LAYER;
+    for (uint32_t i = 0; run->recipe->master == FM_MASTER_FP32 && i < run->n_parameters; i++) {
+        const fm_tensor *p = run->parameters[i].original;
+        fm_run_round(run, &at, run->parameters[i].layer);
+        if (p)
+            fm_tensor_on(&run->tape, (fm_tier)p->storage->tier, FM_ROLE_MASTER, (uint64_t)fm_tensor_numel(p), FM_ELEM_F32, "master");
+    }
+    fm_run_round(run, &at, FM_NO_LAYER);
+}
+
 static bool steps(const fm_parameter *p) { return p->original && p->original->grad; }
 
 static void adam_state(fm_run *run, uint32_t i)
@@ -21,8 +46,8 @@ static void adam_state(fm_run *run, uint32_t i)
     // The fused kernel reads its counter on the device; the others keep it on the host.
     fm_tier tier = run->recipe->step == FM_STEP_FUSED ? (fm_tier)p->storage->tier : FM_TIER_HOST;
     m->step = fm_tensor_on(&run->tape, tier, FM_ROLE_OPTIMIZER, 1, FM_ELEM_F32, "step");
-    m->first = like(run, p, FM_ROLE_OPTIMIZER, "zeros_like");
-    m->second = like(run, p, FM_ROLE_OPTIMIZER, "zeros_like");
+    m->first = moment(run, p, "zeros_like");
+    m->second = moment(run, p, "zeros_like");
 }
 
 // exp_avg_sq.sqrt() of all parameters at once; the rest is in place.
@@ -35,7 +60,7 @@ static void adam_foreach(fm_run *run)
     for (uint32_t i = 0; i < run->n_parameters; i++) {
         fm_run_round(run, &at, run->parameters[i].layer);
         if (steps(&run->parameters[i]))
-            roots[i] = like(run, run->parameters[i].original, FM_ROLE_STEP, "_foreach_sqrt");
+            roots[i] = like(run, run->moments[i].second, FM_ROLE_STEP, "_foreach_sqrt");
     }
     fm_run_round(run, &at, FM_NO_LAYER);
     for (uint32_t i = 0; i < run->n_parameters; i++) {
@@ -54,8 +79,8 @@ static void adam_loop(fm_run *run)
         fm_run_round(run, &at, run->parameters[i].layer);
         if (!steps(&run->parameters[i]))
             continue;
-        fm_tensor *root = like(run, run->parameters[i].original, FM_ROLE_STEP, "sqrt");
-        fm_tensor *ratio = like(run, run->parameters[i].original, FM_ROLE_STEP, "div");
+        fm_tensor *root = like(run, run->moments[i].second, FM_ROLE_STEP, "sqrt");
+        fm_tensor *ratio = like(run, run->moments[i].second, FM_ROLE_STEP, "div");
         fm_tensor_release(&run->tape, root);
         fm_tensor_release(&run->tape, denominator);
         denominator = ratio;
@@ -86,7 +111,7 @@ static void sgd_momentum(fm_run *run)
     for (uint32_t i = 0; i < run->n_parameters; i++) {
         fm_run_round(run, &at, run->parameters[i].layer);
         if (steps(&run->parameters[i]) && !run->moments[i].first)
-            run->moments[i].first = like(run, run->parameters[i].original, FM_ROLE_OPTIMIZER, "clone");
+            run->moments[i].first = moment(run, run->parameters[i].original, "clone");
     }
     fm_run_round(run, &at, FM_NO_LAYER);
 }

@@ -1,4 +1,5 @@
 #include "program/program.h"
+#include "base/alloc.h"
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -22,10 +23,10 @@ void fm_program_destroy(fm_program *p)
     if (!p)
         return;
     for (size_t i = 0; i < p->n_modules; i++)
-        free(p->modules[i]);
-    free(p->modules);
-    free(p->events);
-    free(p->lives);
+        fm_free(p->modules[i]);
+    fm_free(p->modules);
+    fm_free(p->events);
+    fm_free(p->lives);
     memset(p, 0, sizeof *p);
 }
 

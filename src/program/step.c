@@ -1,4 +1,5 @@
 #include "program/step.h"
+#include "base/alloc.h"
 #include "program/ops.h"
 #include "program/stacks/hf.h"
 #include "model/family.h"
@@ -252,12 +253,14 @@ fm_status fm_record(const fm_model *model, const fm_recipe *resolved, const fm_r
     if (!arch)
         return fm_fail(err, FM_ERR_UNSUPPORTED, "%s: names no architecture, so its operations are unknown; give a config.json, or a size such as 7B",
                        fm_model_name(model));
-    fm_run *run = calloc(1, sizeof *run);
-    fm_hf *stack = calloc(1, sizeof *stack);
+    fm_run *run = fm_calloc(1, sizeof *run);
+    fm_hf *stack = fm_calloc(1, sizeof *stack);
     memset(program, 0, sizeof *program);
     fm_status status = run && stack ? fm_tape_init(&run->tape, program, err) : fm_fail(err, FM_ERR_NO_MEMORY, "plan: out of memory");
-    if (status != FM_OK)
+    if (status != FM_OK) {
+        fm_program_destroy(program);
         goto done;
+    }
     if (setjmp(run->tape.escape)) {
         status = fm_tape_status(&run->tape, err);
         fm_program_destroy(program);
@@ -282,13 +285,14 @@ fm_status fm_record(const fm_model *model, const fm_recipe *resolved, const fm_r
     fm_tape_phase(&run->tape, FM_PHASE_INIT, 0);
     make_buffers(run, model);
     run->engine->init(run);
+    fm_make_master_weights(run);
     for (uint8_t step = 1; step <= (options->steps ? options->steps : 2); step++)
         training_step(run, step);
     fm_tape_phase(&run->tape, FM_PHASE_POST, 3);
 done:
     if (run)
         fm_tape_finish(&run->tape);
-    free(stack);
-    free(run);
+    fm_free(stack);
+    fm_free(run);
     return status;
 }

@@ -58,6 +58,7 @@ fm_elem fm_elem_of(fm_precision_kind precision);
 
 // optimizer.c, clip.c
 void fm_optimizer_step(fm_run *run);
+void fm_make_master_weights(fm_run *run); // in init, where the recipe has them
 void fm_clip_gradients(fm_run *run);
 void fm_clip_norms_one_by_one(fm_run *run);
 #endif

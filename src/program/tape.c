@@ -1,6 +1,6 @@
 #include "program/tape.h"
+#include "base/alloc.h"
 #include "program/tape_private.h"
-#include <stdlib.h>
 #include <string.h>
 
 // Objects come from slabs with free lists: a plan of a big model makes a hundred thousand of them, and all end together.
@@ -19,7 +19,7 @@ void *fm_pool_take(fm_pool *pool, fm_pool_kind kind, size_t bytes)
         memcpy(&pool->free_list[kind], object, sizeof(void *));
     } else {
         if (!pool->slabs || pool->slabs->used + bytes > SLAB_BYTES) {
-            struct slab *s = malloc(sizeof *s + SLAB_BYTES);
+            struct slab *s = fm_alloc(sizeof *s + SLAB_BYTES);
             if (!s)
                 return NULL;
             s->next = pool->slabs;
@@ -62,7 +62,7 @@ void *fm_tape_alloc(fm_tape *t, size_t bytes)
             give_up(t);
         return object;
     }
-    struct slab *s = calloc(1, sizeof *s + bytes); // a slab of its own, behind the current one
+    struct slab *s = fm_calloc(1, sizeof *s + bytes); // a slab of its own, behind the current one
     if (!s)
         give_up(t);
     s->used = bytes;
@@ -79,11 +79,13 @@ void *fm_tape_alloc(fm_tape *t, size_t bytes)
 fm_status fm_tape_init(fm_tape *t, fm_program *program, fm_err *err)
 {
     memset(t, 0, sizeof *t);
-    t->pool = calloc(1, sizeof *t->pool);
-    t->cast_cache = calloc(1, sizeof *t->cast_cache);
+    t->pool = fm_calloc(1, sizeof *t->pool);
+    t->cast_cache = fm_calloc(1, sizeof *t->cast_cache);
     if (!t->pool || !t->cast_cache) {
-        free(t->pool);
-        free(t->cast_cache);
+        fm_free(t->pool);
+        fm_free(t->cast_cache);
+        t->pool = NULL;
+        t->cast_cache = NULL;
         return fm_fail(err, FM_ERR_NO_MEMORY, "plan: out of memory");
     }
     t->program = program;
@@ -100,10 +102,10 @@ void fm_tape_finish(fm_tape *t)
     if (t->pool)
         for (struct slab *s = t->pool->slabs, *next; s; s = next) {
             next = s->next;
-            free(s);
+            fm_free(s);
         }
-    free(t->pool);
-    free(t->cast_cache);
+    fm_free(t->pool);
+    fm_free(t->cast_cache);
     t->pool = NULL;
     t->cast_cache = NULL;
 }
@@ -120,7 +122,7 @@ static void grow(fm_tape *t, void **array, size_t *capacity, size_t count, size_
     if (count < *capacity)
         return;
     size_t wanted = *capacity ? 2 * *capacity : 1024;
-    void *bigger = realloc(*array, wanted * item);
+    void *bigger = fm_realloc_array(*array, wanted, item);
     if (!bigger)
         give_up(t);
     *array = bigger;
@@ -180,7 +182,7 @@ uint32_t fm_tape_path(fm_tape *t, const char *full)
         if (!strcmp(p->modules[pool->slots[i] - 1], full))
             return pool->slots[i] - 1;
     grow(t, (void **)&p->modules, &p->cap_modules, p->n_modules, sizeof *p->modules);
-    char *copy = strdup(full);
+    char *copy = fm_strdup(full);
     if (!copy)
         give_up(t);
     p->modules[p->n_modules] = copy;
