@@ -54,9 +54,10 @@ static void limits(const fm_grid_desc *g, const fm_group_scale *s, float *low, f
     *low = g->kind == FM_GRID_KIND_INTEGER ? (float)(g->low - s->zero) : -g->max;
     *high = g->kind == FM_GRID_KIND_INTEGER ? (float)(g->high - s->zero) : g->max;
     float scale = g->kind == FM_GRID_KIND_TABLE ? s->raw_scale : s->scale;
-    *low = (*low - margin) * scale;
-    *high = (*high + margin) * scale;
-    if (!(scale > 0)) { // a double scale that came out zero or negative: nothing is beyond it
+    float below = (*low - margin) * scale, above = (*high + margin) * scale;
+    *low = below < above ? below : above; // a negative scale turns the range around
+    *high = below < above ? above : below;
+    if (scale == 0) {
         *low = -INFINITY;
         *high = INFINITY;
     }
