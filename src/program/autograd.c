@@ -17,7 +17,7 @@ struct fm_frame {
     fm_autocast autocast;
 };
 
-void fm_node_retain(fm_node *n) { n->refs++; }
+void fm_grad_node_retain(fm_grad_node *n) { n->refs++; }
 
 static void frame_release(fm_tape *t, fm_frame *f)
 {
@@ -31,7 +31,7 @@ static void frame_release(fm_tape *t, fm_frame *f)
 }
 
 // Drops what the node saved, as release_variables() after its backward or its destructor does.
-static void node_drop_saved(fm_tape *t, fm_node *n)
+static void node_drop_saved(fm_tape *t, fm_grad_node *n)
 {
     for (unsigned i = 0; i < n->n_saved; i++) {
         fm_tensor_release(t, n->saved[i]);
@@ -49,22 +49,22 @@ static void node_drop_saved(fm_tape *t, fm_node *n)
     }
 }
 
-void fm_node_release(fm_tape *t, fm_node *n)
+void fm_grad_node_release(fm_tape *t, fm_grad_node *n)
 {
     // A chain of nodes can be as long as the model is deep: unlink iteratively along the first edge.
     while (n && --n->refs == 0) {
         node_drop_saved(t, n);
         for (unsigned i = 0; i < n->n_outputs; i++)
             fm_tensor_release(t, n->buffer[i]);
-        fm_node *follow = NULL;
+        fm_grad_node *follow = NULL;
         for (unsigned i = 0; i < n->n_next; i++) {
-            fm_node *next = n->next[i].node;
+            fm_grad_node *next = n->next[i].node;
             if (!next)
                 continue;
             if (!follow)
                 follow = next;
             else
-                fm_node_release(t, next);
+                fm_grad_node_release(t, next);
         }
         if (n->leaf)
             n->leaf->accumulate = NULL;
@@ -73,13 +73,13 @@ void fm_node_release(fm_tape *t, fm_node *n)
     }
 }
 
-static void accumulate_grad(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results);
+static void accumulate_grad(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results);
 static const fm_row accumulate_row = {"AccumulateGrad", accumulate_grad};
 
-fm_node *fm_tensor_accumulator(fm_tape *t, fm_tensor *leaf)
+fm_grad_node *fm_tensor_accumulator(fm_tape *t, fm_tensor *leaf)
 {
     if (!leaf->accumulate) {
-        fm_node *n = fm_tape_new_node_object(t);
+        fm_grad_node *n = fm_tape_new_node_object(t);
         n->refs = 1;
         n->row = &accumulate_row;
         n->sequence = UINT64_MAX;
@@ -92,7 +92,7 @@ fm_node *fm_tensor_accumulator(fm_tape *t, fm_tensor *leaf)
     return leaf->accumulate;
 }
 
-fm_node *fm_node_new(fm_tape *t, const fm_row *row, unsigned n_inputs, fm_tensor *const *inputs)
+fm_grad_node *fm_grad_node_new(fm_tape *t, const fm_row *row, unsigned n_inputs, fm_tensor *const *inputs)
 {
     if (!t->grad_enabled || t->mute)
         return NULL;
@@ -101,7 +101,7 @@ fm_node *fm_node_new(fm_tape *t, const fm_row *row, unsigned n_inputs, fm_tensor
         any |= inputs[i] && inputs[i]->requires_grad;
     if (!any)
         return NULL;
-    fm_node *n = fm_tape_new_node_object(t);
+    fm_grad_node *n = fm_tape_new_node_object(t);
     n->refs = 1;
     n->row = row;
     n->sequence = t->next_sequence++;
@@ -127,14 +127,14 @@ fm_node *fm_node_new(fm_tape *t, const fm_row *row, unsigned n_inputs, fm_tensor
         memcpy(n->in_shape[i], x->shape, sizeof x->shape);
         if (!x->requires_grad)
             continue;
-        fm_node *next = x->grad_fn ? x->grad_fn : fm_tensor_accumulator(t, x);
-        fm_node_retain(next);
+        fm_grad_node *next = x->grad_fn ? x->grad_fn : fm_tensor_accumulator(t, x);
+        fm_grad_node_retain(next);
         n->next[i] = (fm_edge){next, x->out_nr};
     }
     return n;
 }
 
-void fm_node_save(fm_tape *t, fm_node *n, unsigned slot, fm_tensor *x)
+void fm_grad_node_save(fm_tape *t, fm_grad_node *n, unsigned slot, fm_tensor *x)
 {
     if (!n || !x || t->mute)
         return;
@@ -159,21 +159,21 @@ void fm_node_save(fm_tape *t, fm_node *n, unsigned slot, fm_tensor *x)
     }
 }
 
-void fm_node_output(fm_tape *t, fm_node *n, fm_tensor *out, unsigned out_nr)
+void fm_grad_node_output(fm_tape *t, fm_grad_node *n, fm_tensor *out, unsigned out_nr)
 {
     (void)t;
     if (!n || !out)
         return;
     if (out_nr >= n->n_outputs)
         n->n_outputs = (uint16_t)(out_nr + 1);
-    fm_node_retain(n);
+    fm_grad_node_retain(n);
     out->grad_fn = n;
     out->out_nr = (uint16_t)out_nr;
     out->requires_grad = true;
     out->is_leaf = false;
 }
 
-void fm_node_outputs(fm_tape *t, fm_node *n, unsigned n_outputs)
+void fm_grad_node_outputs(fm_tape *t, fm_grad_node *n, unsigned n_outputs)
 {
     if (n_outputs > FM_MAX_EDGES)
         n->buffer = fm_tape_alloc(t, n_outputs * sizeof *n->buffer);
@@ -212,7 +212,7 @@ static void recompute(fm_tape *t, fm_frame *f)
     frame_release(t, f);
 }
 
-fm_tensor *fm_node_saved(fm_tape *t, fm_node *n, unsigned slot)
+fm_tensor *fm_grad_node_saved(fm_tape *t, fm_grad_node *n, unsigned slot)
 {
     if (n->saved[slot] || !n->saved_index[slot])
         return n->saved[slot];
@@ -248,7 +248,7 @@ fm_tensor *fm_checkpoint(fm_tape *t, fm_region_fn *fn, void *context, void (*des
 
 void fm_tensor_hook(fm_tensor *x, fm_hook_fn *hook, void *context)
 {
-    fm_node *n = x->grad_fn;
+    fm_grad_node *n = x->grad_fn;
     if (!n)
         return;
     unsigned i = n->pre_hook[0] != NULL;
@@ -259,15 +259,15 @@ void fm_tensor_hook(fm_tensor *x, fm_hook_fn *hook, void *context)
 // --- running
 
 typedef struct {
-    fm_node **heap;
+    fm_grad_node **heap;
     size_t n, capacity;
 } ready_queue;
 
-static void queue_push(fm_tape *t, ready_queue *q, fm_node *n)
+static void queue_push(fm_tape *t, ready_queue *q, fm_grad_node *n)
 {
     if (q->n == q->capacity) {
         size_t bigger = q->capacity ? 2 * q->capacity : 64;
-        fm_node **heap = fm_tape_alloc(t, bigger * sizeof *heap);
+        fm_grad_node **heap = fm_tape_alloc(t, bigger * sizeof *heap);
         if (q->n)
             memcpy(heap, q->heap, q->n * sizeof *heap);
         q->heap = heap;
@@ -281,9 +281,9 @@ static void queue_push(fm_tape *t, ready_queue *q, fm_node *n)
     q->heap[i] = n;
 }
 
-static fm_node *queue_pop(ready_queue *q)
+static fm_grad_node *queue_pop(ready_queue *q)
 {
-    fm_node *top = q->heap[0], *last = q->heap[--q->n];
+    fm_grad_node *top = q->heap[0], *last = q->heap[--q->n];
     size_t i = 0;
     for (size_t child; (child = 2 * i + 1) < q->n; i = child) {
         if (child + 1 < q->n && q->heap[child + 1]->sequence > q->heap[child]->sequence)
@@ -297,24 +297,24 @@ static fm_node *queue_pop(ready_queue *q)
     return top;
 }
 
-static void count_dependencies(fm_tape *t, fm_node *root)
+static void count_dependencies(fm_tape *t, fm_grad_node *root)
 {
     size_t capacity = 256, n = 0;
-    fm_node **stack = fm_tape_alloc(t, capacity * sizeof *stack);
+    fm_grad_node **stack = fm_tape_alloc(t, capacity * sizeof *stack);
     stack[n++] = root;
     root->visit = ++t->visit;
     root->dependencies = 0;
     while (n) {
-        fm_node *node = stack[--n];
+        fm_grad_node *node = stack[--n];
         for (unsigned i = 0; i < node->n_next; i++) {
-            fm_node *next = node->next[i].node;
+            fm_grad_node *next = node->next[i].node;
             if (!next)
                 continue;
             if (next->visit != t->visit) {
                 next->visit = t->visit;
                 next->dependencies = 0;
                 if (n == capacity) {
-                    fm_node **bigger = fm_tape_alloc(t, 2 * capacity * sizeof *bigger);
+                    fm_grad_node **bigger = fm_tape_alloc(t, 2 * capacity * sizeof *bigger);
                     memcpy(bigger, stack, n * sizeof *stack);
                     stack = bigger;
                     capacity *= 2;
@@ -327,7 +327,7 @@ static void count_dependencies(fm_tape *t, fm_node *root)
 }
 
 // A gradient arrives where another may wait. torch adds into the waiting one when nothing else can see it; fake tensors never do.
-static void buffer_add(fm_tape *t, fm_node *n, unsigned slot, fm_tensor *grad)
+static void buffer_add(fm_tape *t, fm_grad_node *n, unsigned slot, fm_tensor *grad)
 {
     fm_tensor *old = n->buffer[slot];
     if (!old) {
@@ -346,7 +346,7 @@ static void buffer_add(fm_tape *t, fm_node *n, unsigned slot, fm_tensor *grad)
 
 // What the engine does to a row's results before handing them on: reduce a gradient to the input's shape, cast it to its type.
 // Source: validate_outputs() in torch/csrc/autograd/engine.cpp.
-static void validate(fm_tape *t, fm_node *n, fm_tensor **results)
+static void validate(fm_tape *t, fm_grad_node *n, fm_tensor **results)
 {
     for (unsigned i = 0; i < n->n_next; i++) {
         if (!results[i] || !n->next[i].node)
@@ -365,7 +365,7 @@ static void validate(fm_tape *t, fm_node *n, fm_tensor **results)
 }
 
 // What a checkpointed region kept for the node is held by names of its backward function: they die with it, before its results are looked at.
-static void drop_unpacked(fm_tape *t, fm_node *n)
+static void drop_unpacked(fm_tape *t, fm_grad_node *n)
 {
     for (unsigned i = 0; n->frame && i < n->n_saved; i++)
         if (n->saved_index[i]) {
@@ -374,7 +374,7 @@ static void drop_unpacked(fm_tape *t, fm_node *n)
         }
 }
 
-static void run_node(fm_tape *t, fm_node *n, ready_queue *q)
+static void run_node(fm_tape *t, fm_grad_node *n, ready_queue *q)
 {
     fm_tensor *few_grads[FM_MAX_EDGES] = {0}, **grads = few_grads, *few_results[FM_MAX_EDGES] = {0}, **results = few_results;
     if (n->n_outputs > FM_MAX_EDGES)
@@ -400,7 +400,7 @@ static void run_node(fm_tape *t, fm_node *n, ready_queue *q)
         fm_tensor_release(t, grads[i]);
     node_drop_saved(t, n);
     for (unsigned i = 0; i < n->n_next; i++) {
-        fm_node *next = n->next[i].node;
+        fm_grad_node *next = n->next[i].node;
         if (!next) {
             fm_tensor_release(t, results[i]);
             continue;
@@ -408,7 +408,7 @@ static void run_node(fm_tape *t, fm_node *n, ready_queue *q)
         if (results[i])
             buffer_add(t, next, n->next[i].input_nr, results[i]);
         if (--next->dependencies == 0) {
-            fm_node_retain(next);
+            fm_grad_node_retain(next);
             queue_push(t, q, next);
         }
     }
@@ -416,7 +416,7 @@ static void run_node(fm_tape *t, fm_node *n, ready_queue *q)
 
 void fm_backward(fm_tape *t, fm_tensor *loss)
 {
-    fm_node *root = loss->grad_fn;
+    fm_grad_node *root = loss->grad_fn;
     if (!root)
         return;
     bool grad_enabled = t->grad_enabled;
@@ -429,12 +429,12 @@ void fm_backward(fm_tape *t, fm_tensor *loss)
     ready_queue q = {0};
     fm_tensor_retain(one);
     root->buffer[loss->out_nr] = one;
-    fm_node_retain(root);
+    fm_grad_node_retain(root);
     queue_push(t, &q, root);
     while (q.n) {
-        fm_node *n = queue_pop(&q);
+        fm_grad_node *n = queue_pop(&q);
         run_node(t, n, &q);
-        fm_node_release(t, n);
+        fm_grad_node_release(t, n);
     }
     t->module = module;
     if (t->after_backward)
@@ -446,7 +446,7 @@ void fm_backward(fm_tape *t, fm_tensor *loss)
 
 // A leaf's gradient is complete. torch keeps the incoming tensor itself when nobody else holds it and its layout is the leaf's; otherwise it
 // copies. A second one is added in place. Source: torch/csrc/autograd/functions/accumulate_grad.h.
-static void accumulate_grad(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void accumulate_grad(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     (void)results;
     fm_tensor *leaf = n->leaf, *grad = grads[0];

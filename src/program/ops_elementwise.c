@@ -126,7 +126,7 @@ static fm_tensor *unary(fm_tape *t, fm_tensor *a, const char *op)
 
 // --- sums and products
 
-static void add_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void add_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     (void)t;
     for (unsigned i = n->n_next; grads[0] && i-- > 0;)
@@ -135,7 +135,7 @@ static void add_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_ten
             results[i] = grads[0];
         }
 }
-static void sub_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void sub_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (!grads[0])
         return;
@@ -152,7 +152,7 @@ static const fm_row sub_row = {"SubBackward", sub_backward};
 static fm_tensor *binary(fm_tape *t, fm_tensor *a, fm_tensor *b, const fm_row *row, const char *op)
 {
     fm_tensor *operands[2] = {a, b};
-    fm_node *n = fm_node_new(t, row, 2, operands);
+    fm_grad_node *n = fm_grad_node_new(t, row, 2, operands);
     return fm_done(t, n, fm_elementwise_out(t, 2, operands, fm_promote(a, b), op), a, b, NULL);
 }
 
@@ -160,14 +160,14 @@ fm_tensor *fm_op_add(fm_tape *t, fm_tensor *a, fm_tensor *b) { return binary(t, 
 fm_tensor *fm_op_sub(fm_tape *t, fm_tensor *a, fm_tensor *b) { return binary(t, a, b, &sub_row, "sub"); }
 
 // saved: 0 the first factor (for the second's gradient), 1 the second
-static void mul_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void mul_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (!grads[0])
         return;
     if (n->n_next > 1 && n->next[1].node)
-        results[1] = times(t, grads[0], fm_node_saved(t, n, 0), "mul");
+        results[1] = times(t, grads[0], fm_grad_node_saved(t, n, 0), "mul");
     if (n->next[0].node) {
-        fm_tensor *other = fm_node_saved(t, n, 1);
+        fm_tensor *other = fm_grad_node_saved(t, n, 1);
         results[0] = other ? times(t, grads[0], other, "mul") : unary(t, grads[0], "mul");
     }
 }
@@ -176,22 +176,22 @@ static const fm_row mul_row = {"MulBackward", mul_backward};
 fm_tensor *fm_op_mul(fm_tape *t, fm_tensor *a, fm_tensor *b)
 {
     fm_tensor *operands[2] = {a, b};
-    fm_node *n = fm_node_new(t, &mul_row, 2, operands);
+    fm_grad_node *n = fm_grad_node_new(t, &mul_row, 2, operands);
     if (n && n->next[0].node)
-        fm_node_save(t, n, 1, b);
+        fm_grad_node_save(t, n, 1, b);
     if (n && n->next[1].node)
-        fm_node_save(t, n, 0, a);
+        fm_grad_node_save(t, n, 0, a);
     return fm_done(t, n, fm_elementwise_out(t, 2, operands, fm_promote(a, b), "mul"), a, b, NULL);
 }
 
 // saved: 0 self, 1 other. grad_other = -grad * ((self / other) / other), grad_self = grad / other
-static void div_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void div_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (!grads[0])
         return;
-    fm_tensor *other = fm_node_saved(t, n, 1);
+    fm_tensor *other = fm_grad_node_saved(t, n, 1);
     if (n->n_next > 1 && n->next[1].node) {
-        fm_tensor *self = fm_node_saved(t, n, 0);
+        fm_tensor *self = fm_grad_node_saved(t, n, 0);
         fm_tensor *ratio = times(t, self, other, "div"), *again = times(t, ratio, other, "div");
         fm_tensor *negative = unary(t, grads[0], "neg"); // the right operand of a C++ product is made first
         results[1] = times(t, negative, again, "mul");
@@ -205,7 +205,7 @@ static void div_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_ten
 static const fm_row div_row = {"DivBackward", div_backward};
 const fm_row *fm_div_row(void) { return &div_row; }
 
-static void touch_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void touch_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (!grads[0])
         return;
@@ -221,25 +221,25 @@ static const fm_row touch_row = {"TouchBackward", touch_backward};
 fm_tensor *fm_op_touch(fm_tape *t, fm_tensor *x, fm_tensor *weight)
 {
     fm_tensor *operands[2] = {x, weight};
-    fm_node *n = fm_node_new(t, &touch_row, 2, operands);
+    fm_grad_node *n = fm_grad_node_new(t, &touch_row, 2, operands);
     return fm_done(t, n, fm_tensor_alias(t, x), x, NULL, NULL);
 }
 
 fm_tensor *fm_op_div(fm_tape *t, fm_tensor *a, fm_tensor *b)
 {
     fm_tensor *operands[2] = {a, b};
-    fm_node *n = fm_node_new(t, &div_row, 2, operands);
+    fm_grad_node *n = fm_grad_node_new(t, &div_row, 2, operands);
     if (n) {
         if (n->next[1].node)
-            fm_node_save(t, n, 0, a);
-        fm_node_save(t, n, 1, b);
+            fm_grad_node_save(t, n, 0, a);
+        fm_grad_node_save(t, n, 1, b);
     }
     return fm_done(t, n, fm_elementwise_out(t, 2, operands, fm_promote(a, b), "div"), a, b, NULL);
 }
 
 static fm_tensor *unary_op(fm_tape *t, fm_tensor *x, const fm_row *row, const char *op)
 {
-    fm_node *n = fm_node_new(t, row, 1, &x);
+    fm_grad_node *n = fm_grad_node_new(t, row, 1, &x);
     return fm_done(t, n, unary(t, x, op), x, NULL, NULL);
 }
 
@@ -247,7 +247,7 @@ fm_tensor *fm_op_add_scalar(fm_tape *t, fm_tensor *x) { return unary_op(t, x, &a
 fm_tensor *fm_op_mul_scalar(fm_tape *t, fm_tensor *x) { return unary_op(t, x, &mul_row, "mul"); }
 fm_tensor *fm_op_div_scalar(fm_tape *t, fm_tensor *x) { return unary_op(t, x, &div_row, "div"); }
 
-static void neg_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void neg_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     (void)n;
     if (grads[0])
@@ -259,11 +259,11 @@ fm_tensor *fm_op_neg(fm_tape *t, fm_tensor *x) { return unary_op(t, x, &neg_row,
 // --- functions of one operand
 
 // saved: 0 self. grad * (exponent * self ** (exponent - 1))
-static void pow_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void pow_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (!grads[0])
         return;
-    fm_tensor *power = unary(t, fm_node_saved(t, n, 0), "pow");
+    fm_tensor *power = unary(t, fm_grad_node_saved(t, n, 0), "pow");
     fm_tensor *factor = unary(t, power, "mul");
     results[0] = times(t, grads[0], factor, "mul");
     fm_tensor_release(t, factor);
@@ -274,17 +274,17 @@ static const fm_row pow_row = {"PowBackward", pow_backward};
 fm_tensor *fm_op_pow(fm_tape *t, fm_tensor *x)
 {
     fm_tensor *operand = fm_autocast_operand(t, x, FM_CAST_FP32);
-    fm_node *n = fm_node_new(t, &pow_row, 1, &operand);
-    fm_node_save(t, n, 0, operand);
+    fm_grad_node *n = fm_grad_node_new(t, &pow_row, 1, &operand);
+    fm_grad_node_save(t, n, 0, operand);
     return fm_done(t, n, unary(t, operand, "pow"), operand, x, NULL);
 }
 
 // saved: 0 result. -0.5 * grad * result ** 3
-static void rsqrt_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void rsqrt_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (!grads[0])
         return;
-    fm_tensor *power = unary(t, fm_node_saved(t, n, 0), "pow");
+    fm_tensor *power = unary(t, fm_grad_node_saved(t, n, 0), "pow");
     fm_tensor *half = unary(t, grads[0], "mul");
     results[0] = times(t, half, power, "mul");
     fm_tensor_release(t, half);
@@ -294,10 +294,10 @@ static const fm_row rsqrt_row = {"RsqrtBackward", rsqrt_backward};
 
 // One kernel for the whole backward: grad and one saved tensor in, one out.
 #define FUSED_BACKWARD(function, kernel)                                                                               \
-    static void function(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)                         \
+    static void function(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)                         \
     {                                                                                                                  \
         if (grads[0])                                                                                                  \
-            results[0] = times(t, grads[0], fm_node_saved(t, n, 0), kernel);                                           \
+            results[0] = times(t, grads[0], fm_grad_node_saved(t, n, 0), kernel);                                           \
     }
 FUSED_BACKWARD(tanh_backward, "tanh_backward")
 FUSED_BACKWARD(sigmoid_backward, "sigmoid_backward")
@@ -315,15 +315,15 @@ static const fm_row dropout_row = {"NativeDropoutBackward", dropout_backward};
 
 static fm_tensor *saves_result(fm_tape *t, fm_tensor *x, const fm_row *row, const char *op)
 {
-    fm_node *n = fm_node_new(t, row, 1, &x);
+    fm_grad_node *n = fm_grad_node_new(t, row, 1, &x);
     fm_tensor *out = unary(t, x, op);
-    fm_node_save(t, n, 0, out);
+    fm_grad_node_save(t, n, 0, out);
     return fm_done(t, n, out, x, NULL, NULL);
 }
 static fm_tensor *saves_self(fm_tape *t, fm_tensor *x, const fm_row *row, const char *op)
 {
-    fm_node *n = fm_node_new(t, row, 1, &x);
-    fm_node_save(t, n, 0, x);
+    fm_grad_node *n = fm_grad_node_new(t, row, 1, &x);
+    fm_grad_node_save(t, n, 0, x);
     return fm_done(t, n, unary(t, x, op), x, NULL, NULL);
 }
 
@@ -345,17 +345,17 @@ fm_tensor *fm_op_dropout(fm_tape *t, fm_tensor *x, double p)
 {
     if (p <= 0)
         return x;
-    fm_node *n = fm_node_new(t, &dropout_row, 1, &x);
+    fm_grad_node *n = fm_grad_node_new(t, &dropout_row, 1, &x);
     fm_tensor *out = unary(t, x, "native_dropout");
     fm_tensor *mask = fm_elementwise_out(t, 1, &x, FM_ELEM_BOOL, "native_dropout");
-    fm_node_save(t, n, 0, mask);
+    fm_grad_node_save(t, n, 0, mask);
     fm_tensor_release(t, mask);
     return fm_done(t, n, out, x, NULL, NULL);
 }
 
 // --- copies and casts
 
-static void to_copy_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void to_copy_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (grads[0])
         results[0] = fm_sink(fm_op_to(t, grads[0], (fm_elem)n->in_elem[0]));
@@ -366,7 +366,7 @@ static const fm_row to_copy_row = {"ToCopyBackward", to_copy_backward};
 
 fm_tensor *fm_op_to_copy(fm_tape *t, fm_tensor *x, fm_elem elem, const char *op)
 {
-    fm_node *n = fm_elem_is_float(elem) ? fm_node_new(t, &to_copy_row, 1, &x) : NULL;
+    fm_grad_node *n = fm_elem_is_float(elem) ? fm_grad_node_new(t, &to_copy_row, 1, &x) : NULL;
     return fm_done(t, n, fm_empty_like(t, x, elem, op), x, NULL, NULL);
 }
 
@@ -375,7 +375,7 @@ fm_tensor *fm_op_to(fm_tape *t, fm_tensor *x, fm_elem elem)
     return x->elem == elem ? x : fm_op_to_copy(t, x, elem, "_to_copy");
 }
 
-static void clone_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void clone_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     add_backward(t, n, grads, results);
 }
@@ -383,14 +383,14 @@ static const fm_row clone_row = {"CloneBackward", clone_backward};
 
 fm_tensor *fm_op_clone(fm_tape *t, fm_tensor *x)
 {
-    fm_node *n = fm_node_new(t, &clone_row, 1, &x);
+    fm_grad_node *n = fm_grad_node_new(t, &clone_row, 1, &x);
     return fm_done(t, n, fm_tensor_new(t, x->n_dims, x->shape, (fm_elem)x->elem, "clone"), x, NULL, NULL);
 }
 
 fm_tensor *fm_op_contiguous(fm_tape *t, fm_tensor *x) { return fm_tensor_is_contiguous(x) ? x : fm_op_clone(t, x); }
 
 // The parts' gradients are views of the whole's.
-static void cat_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void cat_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (!grads[0])
         return;
@@ -405,7 +405,7 @@ static const fm_row cat_row = {"CatBackward", cat_backward};
 fm_tensor *fm_op_cat(fm_tape *t, unsigned n_parts, fm_tensor *const *parts, int dim)
 {
     unsigned d = (unsigned)fm_dim(parts[0], dim);
-    fm_node *n = fm_node_new(t, &cat_row, n_parts, parts);
+    fm_grad_node *n = fm_grad_node_new(t, &cat_row, n_parts, parts);
     if (n)
         n->attr[0] = d;
     int64_t shape[FM_MAX_DIMS];

@@ -3,7 +3,7 @@
 
 // A copy into a part of base. Backward makes a new gradient of base's size, takes the part out as a copy, and zeroes it there when base
 // itself wants a gradient. Source: torch/csrc/autograd/functions/tensor.cpp, CopySlices.
-static void copy_slices_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void copy_slices_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (!grads[0])
         return;
@@ -27,11 +27,11 @@ static const fm_row copy_slices_row = {"CopySlices", copy_slices_backward};
 fm_tensor *fm_op_copy_into(fm_tape *t, fm_tensor *base, fm_tensor *part)
 {
     fm_tensor *operands[2] = {base, part};
-    fm_node *n = fm_node_new(t, &copy_slices_row, 2, operands);
+    fm_grad_node *n = fm_grad_node_new(t, &copy_slices_row, 2, operands);
     return fm_done(t, n, fm_tensor_alias(t, base), part, NULL, NULL);
 }
 
-static void add_into_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void add_into_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     (void)t;
     for (unsigned i = 0; grads[0] && i < 2; i++)
@@ -45,14 +45,14 @@ static const fm_row add_into_row = {"AddBackward", add_into_backward};
 fm_tensor *fm_op_add_into(fm_tape *t, fm_tensor *a, fm_tensor *b)
 {
     fm_tensor *operands[2] = {a, b};
-    fm_node *n = fm_node_new(t, &add_into_row, 2, operands);
+    fm_grad_node *n = fm_grad_node_new(t, &add_into_row, 2, operands);
     return fm_done(t, n, fm_tensor_alias(t, a), b, NULL, NULL);
 }
 
 // saved: 0 the index on the device
-static void index_list_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void index_list_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
-    fm_node_saved(t, n, 0);
+    fm_grad_node_saved(t, n, 0);
     if (!grads[0])
         return;
     fm_tensor *zeros = fm_tensor_new(t, n->in_dims[0], n->in_shape[0], (fm_elem)grads[0]->elem, "new_zeros");
@@ -69,8 +69,8 @@ fm_tensor *fm_op_index_list(fm_tape *t, fm_tensor *x, int dim)
     fm_tensor *host = fm_tensor_on(t, FM_TIER_HOST, FM_ROLE_ACTIVATION, 1, FM_ELEM_I64, "lift_fresh");
     fm_tensor *index = fm_tensor_new(t, 1, (const int64_t[]){1}, FM_ELEM_I64, "_to_copy");
     fm_tensor_release(t, host);
-    fm_node *n = fm_node_new(t, &index_list_row, 1, &x);
-    fm_node_save(t, n, 0, index);
+    fm_grad_node *n = fm_grad_node_new(t, &index_list_row, 1, &x);
+    fm_grad_node_save(t, n, 0, index);
     fm_tensor *out = fm_tensor_new(t, x->n_dims, shape, (fm_elem)x->elem, "index");
     fm_tensor_release(t, index);
     return fm_done(t, n, out, x, NULL, NULL);
@@ -90,9 +90,9 @@ static fm_tensor *bloom_tanh(fm_tape *t, fm_tensor *x)
 }
 
 // ff = 0.5 x ((1 - tanh tanh) (0.79788456 + 0.1070322243 x x)) + 0.5 (1 + tanh); ff * g
-static void bloom_gelu_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void bloom_gelu_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
-    fm_tensor *x = fm_node_saved(t, n, 0);
+    fm_tensor *x = fm_grad_node_saved(t, n, 0);
     if (!grads[0])
         return;
     fm_tensor *tanh = fm_sink(bloom_tanh(t, x));
@@ -109,10 +109,10 @@ static const fm_row bloom_gelu_row = {"GeLUFunctionBackward", bloom_gelu_backwar
 
 fm_tensor *fm_op_bloom_gelu(fm_tape *t, fm_tensor *x)
 {
-    fm_node *n = fm_node_new(t, &bloom_gelu_row, 1, &x);
+    fm_grad_node *n = fm_grad_node_new(t, &bloom_gelu_row, 1, &x);
     bool floats = x->floating;
     x->floating = false;
-    fm_node_save(t, n, 0, x);
+    fm_grad_node_save(t, n, 0, x);
     fm_tensor *half = fm_sink(step(t, x, NULL, "mul"));
     fm_tensor *out = step(t, fm_float(half), step(t, bloom_tanh(t, x), NULL, "add"), "mul");
     x->floating = floats;

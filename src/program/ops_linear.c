@@ -8,7 +8,7 @@ static fm_tensor *empty2(fm_tape *t, int64_t rows, int64_t columns, fm_elem elem
 
 // The gradient of a product's operand of shape [rows, columns]: laid out like the operand. A transposed operand (a Linear's weight, seen
 // as its t()) gets its gradient computed transposed. Source: mm_mat1_backward, mm_mat2_backward in FunctionsManual.cpp.
-static fm_tensor *operand_grad(fm_tape *t, const fm_node *n, unsigned i, bool column_major, fm_elem elem)
+static fm_tensor *operand_grad(fm_tape *t, const fm_grad_node *n, unsigned i, bool column_major, fm_elem elem)
 {
     int64_t rows = n->in_shape[i][0], columns = n->in_shape[i][1];
     if (!column_major)
@@ -22,14 +22,14 @@ static fm_tensor *operand_grad(fm_tape *t, const fm_node *n, unsigned i, bool co
 static bool is_column_major(const fm_tensor *x) { return x->stride[0] == 1 && x->stride[1] == x->shape[0]; }
 
 // saved: 0 a, 1 b. Edges: mm (a, b); addmm (bias, a, b). attr: 0 first edge of (a, b), 1 and 2 whether a, b are column major
-static void mm_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void mm_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (!grads[0])
         return;
     unsigned a = (unsigned)n->attr[0], b = a + 1;
     // Both saves are unpacked before anything is computed.
-    fm_tensor *saved_a = n->next[b].node ? fm_node_saved(t, n, 0) : NULL;
-    fm_tensor *saved_b = n->next[a].node ? fm_node_saved(t, n, 1) : NULL;
+    fm_tensor *saved_a = n->next[b].node ? fm_grad_node_saved(t, n, 0) : NULL;
+    fm_tensor *saved_b = n->next[a].node ? fm_grad_node_saved(t, n, 1) : NULL;
     fm_elem elem = (fm_elem)grads[0]->elem;
     if (a == 1) { // addmm's names in order: mat1, mat2, self
         if (saved_b)
@@ -50,11 +50,11 @@ static void mm_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tens
 static const fm_row mm_row = {"MmBackward", mm_backward};
 static const fm_row addmm_row = {"AddmmBackward", mm_backward};
 
-static fm_node *product_node(fm_tape *t, const fm_row *row, fm_tensor *bias, fm_tensor *a, fm_tensor *b)
+static fm_grad_node *product_node(fm_tape *t, const fm_row *row, fm_tensor *bias, fm_tensor *a, fm_tensor *b)
 {
     fm_tensor *operands[3] = {bias, a, b};
     unsigned first = bias ? 0 : 1;
-    fm_node *n = fm_node_new(t, row, 3 - first, operands + first);
+    fm_grad_node *n = fm_grad_node_new(t, row, 3 - first, operands + first);
     if (!n)
         return NULL;
     unsigned ia = bias ? 1 : 0;
@@ -62,16 +62,16 @@ static fm_node *product_node(fm_tape *t, const fm_row *row, fm_tensor *bias, fm_
     n->attr[1] = is_column_major(a);
     n->attr[2] = is_column_major(b);
     if (n->next[ia + 1].node)
-        fm_node_save(t, n, 0, a);
+        fm_grad_node_save(t, n, 0, a);
     if (n->next[ia].node)
-        fm_node_save(t, n, 1, b);
+        fm_grad_node_save(t, n, 1, b);
     return n;
 }
 
 fm_tensor *fm_op_mm(fm_tape *t, fm_tensor *a, fm_tensor *b)
 {
     fm_tensor *cb = fm_autocast_operand(t, b, FM_CAST_LOW), *ca = fm_autocast_operand(t, a, FM_CAST_LOW);
-    fm_node *n = product_node(t, &mm_row, NULL, ca, cb);
+    fm_grad_node *n = product_node(t, &mm_row, NULL, ca, cb);
     fm_tensor *out = empty2(t, ca->shape[0], cb->shape[1], (fm_elem)ca->elem, "mm");
     fm_done(t, n, out, ca, cb, NULL);
     if (ca != a)
@@ -85,7 +85,7 @@ fm_tensor *fm_op_addmm(fm_tape *t, fm_tensor *bias, fm_tensor *a, fm_tensor *b)
 {
     fm_tensor *cb = fm_autocast_operand(t, b, FM_CAST_LOW), *ca = fm_autocast_operand(t, a, FM_CAST_LOW);
     fm_tensor *cbias = fm_autocast_operand(t, bias, FM_CAST_LOW);
-    fm_node *n = product_node(t, &addmm_row, cbias, ca, cb);
+    fm_grad_node *n = product_node(t, &addmm_row, cbias, ca, cb);
     fm_tensor *out = empty2(t, ca->shape[0], cb->shape[1], (fm_elem)ca->elem, "addmm");
     fm_done(t, n, out, cbias, ca, cb);
     if (cbias != bias)
@@ -98,13 +98,13 @@ fm_tensor *fm_op_addmm(fm_tape *t, fm_tensor *bias, fm_tensor *a, fm_tensor *b)
 }
 
 // saved: 0 a, 1 b (baddbmm: edges input, a, b)
-static void bmm_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void bmm_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (!grads[0])
         return;
     unsigned a = (unsigned)n->attr[0], b = a + 1;
-    fm_tensor *saved_a = n->next[b].node ? fm_node_saved(t, n, 0) : NULL;
-    fm_tensor *saved_b = n->next[a].node ? fm_node_saved(t, n, 1) : NULL;
+    fm_tensor *saved_a = n->next[b].node ? fm_grad_node_saved(t, n, 0) : NULL;
+    fm_tensor *saved_b = n->next[a].node ? fm_grad_node_saved(t, n, 1) : NULL;
     fm_elem elem = (fm_elem)grads[0]->elem;
     for (unsigned k = 0; k < 2; k++) {
         // bmm's names in order: mat2, self; baddbmm's: batch1, batch2, self
@@ -133,13 +133,13 @@ static fm_tensor *batched(fm_tape *t, const fm_row *row, fm_tensor *input, fm_te
     fm_tensor *ci = fm_autocast_operand(t, input, FM_CAST_LOW);
     fm_tensor *operands[3] = {ci, ca, cb};
     unsigned first = input ? 0 : 1, ia = 1 - first;
-    fm_node *n = fm_node_new(t, row, 3 - first, operands + first);
+    fm_grad_node *n = fm_grad_node_new(t, row, 3 - first, operands + first);
     if (n) {
         n->attr[0] = ia;
         if (n->next[ia + 1].node)
-            fm_node_save(t, n, 0, ca);
+            fm_grad_node_save(t, n, 0, ca);
         if (n->next[ia].node)
-            fm_node_save(t, n, 1, cb);
+            fm_grad_node_save(t, n, 1, cb);
     }
     fm_tensor *out = fm_tensor_new(t, 3, (const int64_t[]){ca->shape[0], ca->shape[1], cb->shape[2]}, (fm_elem)ca->elem, op);
     fm_done(t, n, out, ci, ca, cb);

@@ -1,9 +1,9 @@
 // Operations that are a whole module's work: embedding, normalisation, softmax, loss, reductions, attention cores.
 #include "program/ops_private.h"
 
-static void embedding_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void embedding_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
-    fm_node_saved(t, n, 0);
+    fm_grad_node_saved(t, n, 0);
     if (grads[0])
         results[0] = fm_tensor_new(t, 2, n->in_shape[0], (fm_elem)grads[0]->elem, "embedding_dense_backward");
 }
@@ -11,8 +11,8 @@ static const fm_row embedding_row = {"EmbeddingBackward", embedding_backward};
 
 fm_tensor *fm_op_embedding(fm_tape *t, fm_tensor *weight, fm_tensor *ids)
 {
-    fm_node *n = fm_node_new(t, &embedding_row, 1, &weight);
-    fm_node_save(t, n, 0, ids);
+    fm_grad_node *n = fm_grad_node_new(t, &embedding_row, 1, &weight);
+    fm_grad_node_save(t, n, 0, ids);
     int64_t shape[FM_MAX_DIMS];
     memcpy(shape, ids->shape, sizeof shape);
     shape[ids->n_dims] = weight->shape[1];
@@ -20,13 +20,13 @@ fm_tensor *fm_op_embedding(fm_tape *t, fm_tensor *weight, fm_tensor *ids)
 }
 
 // saved: 0 input, 1 mean, 2 rstd, 3 weight, 4 bias
-static void layer_norm_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void layer_norm_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (!grads[0])
         return;
-    fm_tensor *x = fm_node_saved(t, n, 0);
+    fm_tensor *x = fm_grad_node_saved(t, n, 0);
     for (unsigned i = 1; i < n->n_saved; i++)
-        fm_node_saved(t, n, i);
+        fm_grad_node_saved(t, n, i);
     if (n->next[0].node)
         results[0] = fm_tensor_new(t, x->n_dims, x->shape, (fm_elem)x->elem, "native_layer_norm_backward");
     for (unsigned i = 1; i < n->n_next; i++)
@@ -42,11 +42,11 @@ fm_tensor *fm_op_layer_norm(fm_tape *t, fm_tensor *x, fm_tensor *weight, fm_tens
     if (!fm_tensor_is_contiguous(cx))
         cx = fm_op_clone(t, cx);
     fm_tensor *operands[3] = {cx, cw, cb};
-    fm_node *n = fm_node_new(t, &layer_norm_row, 3, operands);
-    fm_node_save(t, n, 0, cx);
+    fm_grad_node *n = fm_grad_node_new(t, &layer_norm_row, 3, operands);
+    fm_grad_node_save(t, n, 0, cx);
     if (n) {
-        fm_node_save(t, n, 3, cw);
-        fm_node_save(t, n, 4, cb);
+        fm_grad_node_save(t, n, 3, cw);
+        fm_grad_node_save(t, n, 4, cb);
     }
     fm_tensor *out = fm_tensor_new(t, cx->n_dims, cx->shape, (fm_elem)cx->elem, "native_layer_norm");
     int64_t shape[FM_MAX_DIMS];
@@ -54,8 +54,8 @@ fm_tensor *fm_op_layer_norm(fm_tape *t, fm_tensor *x, fm_tensor *weight, fm_tens
     shape[cx->n_dims - 1] = 1;
     fm_tensor *mean = fm_tensor_new(t, cx->n_dims, shape, FM_ELEM_F32, "native_layer_norm");
     fm_tensor *rstd = fm_tensor_new(t, cx->n_dims, shape, FM_ELEM_F32, "native_layer_norm");
-    fm_node_save(t, n, 1, mean);
-    fm_node_save(t, n, 2, rstd);
+    fm_grad_node_save(t, n, 1, mean);
+    fm_grad_node_save(t, n, 2, rstd);
     fm_tensor_release(t, mean);
     fm_tensor_release(t, rstd);
     fm_done(t, n, out, cx, cw, cb);
@@ -65,9 +65,9 @@ fm_tensor *fm_op_layer_norm(fm_tape *t, fm_tensor *x, fm_tensor *weight, fm_tens
 }
 
 // saved: 0 result
-static void softmax_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void softmax_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
-    fm_tensor *result = fm_node_saved(t, n, 0);
+    fm_tensor *result = fm_grad_node_saved(t, n, 0);
     if (grads[0])
         results[0] = fm_tensor_new(t, result->n_dims, result->shape, (fm_elem)n->in_elem[0],
                                    n->attr[0] ? "_log_softmax_backward_data" : "_softmax_backward_data");
@@ -78,11 +78,11 @@ static const fm_row log_softmax_row = {"LogSoftmaxBackward", softmax_backward};
 
 static fm_tensor *softmax_like(fm_tape *t, fm_tensor *x, fm_elem elem, const fm_row *row, const char *op)
 {
-    fm_node *n = fm_node_new(t, row, 1, &x);
+    fm_grad_node *n = fm_grad_node_new(t, row, 1, &x);
     if (n)
         n->attr[0] = row == &log_softmax_row;
     fm_tensor *out = fm_tensor_new(t, x->n_dims, x->shape, elem, op);
-    fm_node_save(t, n, 0, out);
+    fm_grad_node_save(t, n, 0, out);
     return fm_done(t, n, out, x, NULL, NULL);
 }
 
@@ -121,11 +121,11 @@ fm_tensor *fm_op_log_softmax(fm_tape *t, fm_tensor *x)
 }
 
 // saved: 0 log-probabilities, 1 target, 2 total weight
-static void nll_loss_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void nll_loss_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
-    fm_tensor *x = fm_node_saved(t, n, 0);
-    fm_node_saved(t, n, 1);
-    fm_node_saved(t, n, 2);
+    fm_tensor *x = fm_grad_node_saved(t, n, 0);
+    fm_grad_node_saved(t, n, 1);
+    fm_grad_node_saved(t, n, 2);
     if (grads[0])
         results[0] = fm_empty_like(t, x, (fm_elem)x->elem, "nll_loss_backward");
 }
@@ -133,12 +133,12 @@ static const fm_row nll_loss_row = {"NllLossBackward", nll_loss_backward};
 
 fm_tensor *fm_op_nll_loss(fm_tape *t, fm_tensor *x, fm_tensor *target)
 {
-    fm_node *n = fm_node_new(t, &nll_loss_row, 1, &x);
-    fm_node_save(t, n, 0, x);
-    fm_node_save(t, n, 1, target);
+    fm_grad_node *n = fm_grad_node_new(t, &nll_loss_row, 1, &x);
+    fm_grad_node_save(t, n, 0, x);
+    fm_grad_node_save(t, n, 1, target);
     fm_tensor *out = fm_tensor_new(t, 0, NULL, (fm_elem)x->elem, "nll_loss_forward");
     fm_tensor *weight = fm_tensor_new(t, 0, NULL, (fm_elem)x->elem, "nll_loss_forward");
-    fm_node_save(t, n, 2, weight);
+    fm_grad_node_save(t, n, 2, weight);
     fm_tensor_release(t, weight);
     return fm_done(t, n, out, x, target, NULL);
 }
@@ -154,7 +154,7 @@ fm_tensor *fm_op_pad_right(fm_tape *t, fm_tensor *x)
 // --- reductions
 
 // grad expanded over the reduced dimension, divided by its length: one new tensor
-static void mean_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void mean_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (grads[0])
         results[0] = fm_tensor_new(t, n->in_dims[0], n->in_shape[0], (fm_elem)grads[0]->elem, "div");
@@ -166,18 +166,18 @@ fm_tensor *fm_op_mean_last(fm_tape *t, fm_tensor *x)
     int64_t shape[FM_MAX_DIMS];
     memcpy(shape, x->shape, sizeof shape);
     shape[x->n_dims - 1] = 1;
-    fm_node *n = fm_node_new(t, &mean_row, 1, &x);
+    fm_grad_node *n = fm_grad_node_new(t, &mean_row, 1, &x);
     return fm_done(t, n, fm_tensor_new(t, x->n_dims, shape, (fm_elem)x->elem, "mean"), x, NULL, NULL);
 }
 
 fm_tensor *fm_op_mean_all(fm_tape *t, fm_tensor *x)
 {
-    fm_node *n = fm_node_new(t, &mean_row, 1, &x);
+    fm_grad_node *n = fm_grad_node_new(t, &mean_row, 1, &x);
     return fm_done(t, n, fm_tensor_new(t, 0, NULL, (fm_elem)x->elem, "mean"), x, NULL, NULL);
 }
 
 // An expanded view of the gradient: nothing is allocated.
-static void sum_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void sum_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (!grads[0])
         return;
@@ -199,7 +199,7 @@ fm_tensor *fm_op_sum_dim(fm_tape *t, fm_tensor *x, int dim, bool keep)
     for (unsigned i = 0; i < x->n_dims; i++)
         if (i != d || keep)
             shape[k++] = i == d ? 1 : x->shape[i];
-    fm_node *n = fm_node_new(t, &sum_row, 1, &x);
+    fm_grad_node *n = fm_grad_node_new(t, &sum_row, 1, &x);
     if (n) {
         n->attr[0] = d;
         n->attr[1] = keep;
@@ -229,13 +229,13 @@ fm_tensor *fm_op_sum_to(fm_tape *t, fm_tensor *x, unsigned n_dims, const int64_t
 // saved: 0 q, 1 k, 2 v, 3 out, 4 logsumexp, 5 seed, 6 offset, 7 mask. The gradients take the layouts of q, k, v.
 // Scratch of the flash kernel: softmax_d and an fp32 accumulator of dq, rows rounded to 128, head size to 32 (64 above 128); with
 // grouped heads dk and dv for all heads. Source: flash_attn's mha_bwd in aten/src/ATen/native/transformers/cuda/flash_attn/flash_api.cpp.
-static void flash_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void flash_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (!grads[0])
         return;
     fm_tensor *saved[7];
     for (unsigned i = 0; i < 7; i++)
-        saved[i] = fm_node_saved(t, n, i);
+        saved[i] = fm_grad_node_saved(t, n, i);
     for (unsigned i = 0; i < 3; i++)
         results[i] = fm_empty_like(t, saved[i], (fm_elem)saved[i]->elem, "_scaled_dot_product_flash_attention_backward");
     const fm_tensor *q = saved[0], *k = saved[1];
@@ -248,9 +248,9 @@ static void flash_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_t
 }
 static const fm_row flash_row = {"ScaledDotProductFlashAttentionBackward", flash_backward};
 
-static void save_and_release(fm_tape *t, fm_node *n, unsigned slot, fm_tensor *x)
+static void save_and_release(fm_tape *t, fm_grad_node *n, unsigned slot, fm_tensor *x)
 {
-    fm_node_save(t, n, slot, x);
+    fm_grad_node_save(t, n, slot, x);
     fm_tensor_release(t, x);
 }
 
@@ -262,13 +262,13 @@ fm_tensor *fm_op_sdpa_flash(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v
     k = fm_autocast_operand(t, k, FM_CAST_LOW);
     v = fm_autocast_operand(t, v, FM_CAST_LOW);
     fm_tensor *operands[3] = {q, k, v};
-    fm_node *n = fm_node_new(t, &flash_row, 3, operands);
+    fm_grad_node *n = fm_grad_node_new(t, &flash_row, 3, operands);
     for (unsigned i = 0; i < 3; i++)
-        fm_node_save(t, n, i, operands[i]);
+        fm_grad_node_save(t, n, i, operands[i]);
     fm_tensor *out = fm_empty_like(t, q, (fm_elem)q->elem, op);
     fm_tensor *lse = fm_tensor_new(t, 3, q->shape, FM_ELEM_F32, op);
     fm_tensor *seed = fm_tensor_new(t, 1, (const int64_t[]){2}, FM_ELEM_I64, op), *offset = fm_tensor_new(t, 0, NULL, FM_ELEM_I64, op);
-    fm_node_save(t, n, 3, out);
+    fm_grad_node_save(t, n, 3, out);
     save_and_release(t, n, 4, lse);
     save_and_release(t, n, 5, seed);
     save_and_release(t, n, 6, offset);
@@ -283,14 +283,14 @@ static fm_tensor *heads_inside(fm_tape *t, int64_t b, int64_t h, int64_t s, int6
     return fm_tensor_new_strided(t, 4, (const int64_t[]){b, h, s, d}, (const int64_t[]){s * h * d, d, h * d, 1}, elem, op);
 }
 
-static void efficient_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void efficient_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     static const char op[] = "_scaled_dot_product_efficient_attention_backward";
     if (!grads[0])
         return;
     fm_tensor *saved[8];
     for (unsigned i = 0; i < 8; i++)
-        saved[i] = fm_node_saved(t, n, i);
+        saved[i] = fm_grad_node_saved(t, n, i);
     // Gradients of keys and values are made for all heads of q, also where one head was broadcast; the engine reduces them.
     for (unsigned i = 0; i < 3; i++) {
         const int64_t *s = saved[i]->shape;
@@ -307,16 +307,16 @@ fm_tensor *fm_op_sdpa_efficient(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tenso
     k = fm_autocast_operand(t, k, FM_CAST_LOW);
     v = fm_autocast_operand(t, v, FM_CAST_LOW);
     fm_tensor *operands[4] = {q, k, v, mask};
-    fm_node *n = fm_node_new(t, &efficient_row, 4, operands);
+    fm_grad_node *n = fm_grad_node_new(t, &efficient_row, 4, operands);
     for (unsigned i = 0; i < 3; i++)
-        fm_node_save(t, n, i, operands[i]);
-    fm_node_save(t, n, 7, mask);
+        fm_grad_node_save(t, n, i, operands[i]);
+    fm_grad_node_save(t, n, 7, mask);
     int64_t b = q->shape[0], h = q->shape[1], s = q->shape[2];
     fm_tensor *out = heads_inside(t, b, h, s, v->shape[3], (fm_elem)q->elem, op);
     int64_t rows = q->requires_grad && t->grad_enabled ? (s + 31) / 32 * 32 : 0;
     fm_tensor *lse = fm_tensor_new(t, 3, (const int64_t[]){b, h, rows}, FM_ELEM_F32, op);
     fm_tensor *seed = fm_tensor_new(t, 0, NULL, FM_ELEM_I64, op), *offset = fm_tensor_new(t, 0, NULL, FM_ELEM_I64, op);
-    fm_node_save(t, n, 3, out);
+    fm_grad_node_save(t, n, 3, out);
     save_and_release(t, n, 4, lse);
     save_and_release(t, n, 5, seed);
     save_and_release(t, n, 6, offset);

@@ -13,6 +13,6 @@ fm_tensor *fm_empty_like(fm_tape *t, const fm_tensor *x, fm_elem elem, const cha
 // A view of x's storage with the given geometry and no graph; one reference.
 fm_tensor *fm_view_of(fm_tape *t, const fm_tensor *x, unsigned n_dims, const int64_t *shape, const int64_t *stride);
 // Finishes an operation: connects out to node n (NULL allowed), drops the operation's own reference to n, releases floating operands, returns out floating.
-fm_tensor *fm_done(fm_tape *t, fm_node *n, fm_tensor *out, fm_tensor *a, fm_tensor *b, fm_tensor *c);
+fm_tensor *fm_done(fm_tape *t, fm_grad_node *n, fm_tensor *out, fm_tensor *a, fm_tensor *b, fm_tensor *c);
 const fm_row *fm_div_row(void); // of division, for its in-place form
 #endif

@@ -11,11 +11,11 @@ fm_tensor *fm_view_of(fm_tape *t, const fm_tensor *x, unsigned n_dims, const int
     return v;
 }
 
-fm_tensor *fm_done(fm_tape *t, fm_node *n, fm_tensor *out, fm_tensor *a, fm_tensor *b, fm_tensor *c)
+fm_tensor *fm_done(fm_tape *t, fm_grad_node *n, fm_tensor *out, fm_tensor *a, fm_tensor *b, fm_tensor *c)
 {
     if (n) {
-        fm_node_output(t, n, out, 0);
-        fm_node_release(t, n);
+        fm_grad_node_output(t, n, out, 0);
+        fm_grad_node_release(t, n);
     }
     fm_tensor_take(t, a);
     if (b != a)
@@ -92,7 +92,7 @@ static fm_tensor *reshape_plain(fm_tape *t, fm_tensor *x, unsigned n_dims, const
     return fm_tensor_new(t, n_dims, shape, x->elem, "clone");
 }
 
-static void view_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void view_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (grads[0])
         results[0] = reshape_plain(t, grads[0], n->in_dims[0], n->in_shape[0]);
@@ -101,7 +101,7 @@ static const fm_row view_row = {"ViewBackward", view_backward};
 
 static fm_tensor *view_result(fm_tape *t, fm_tensor *x, fm_tensor *out, const fm_row *row)
 {
-    fm_node *n = fm_node_new(t, row, 1, &x);
+    fm_grad_node *n = fm_grad_node_new(t, row, 1, &x);
     return fm_done(t, n, out, x, NULL, NULL);
 }
 
@@ -137,7 +137,7 @@ static fm_tensor *transposed(fm_tape *t, const fm_tensor *x, unsigned d0, unsign
     return out;
 }
 
-static void transpose_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void transpose_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (grads[0])
         results[0] = transposed(t, grads[0], (unsigned)n->attr[0], (unsigned)n->attr[1]);
@@ -149,7 +149,7 @@ static fm_tensor *transpose_with(fm_tape *t, fm_tensor *x, int d0, int d1, const
 {
     d0 = fm_dim(x, d0);
     d1 = fm_dim(x, d1);
-    fm_node *n = fm_node_new(t, row, 1, &x);
+    fm_grad_node *n = fm_grad_node_new(t, row, 1, &x);
     if (n) {
         n->attr[0] = (uint64_t)d0;
         n->attr[1] = (uint64_t)d1;
@@ -160,7 +160,7 @@ static fm_tensor *transpose_with(fm_tape *t, fm_tensor *x, int d0, int d1, const
 fm_tensor *fm_op_transpose(fm_tape *t, fm_tensor *x, int d0, int d1) { return transpose_with(t, x, d0, d1, &transpose_row); }
 fm_tensor *fm_op_t(fm_tape *t, fm_tensor *x) { return transpose_with(t, x, 0, 1, &t_row); }
 
-static void permute_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void permute_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (!grads[0])
         return;
@@ -176,7 +176,7 @@ static const fm_row permute_row = {"PermuteBackward", permute_backward};
 fm_tensor *fm_op_permute(fm_tape *t, fm_tensor *x, const int *order)
 {
     int64_t shape[FM_MAX_DIMS], stride[FM_MAX_DIMS];
-    fm_node *n = fm_node_new(t, &permute_row, 1, &x);
+    fm_grad_node *n = fm_grad_node_new(t, &permute_row, 1, &x);
     for (unsigned i = 0; i < x->n_dims; i++) {
         int from = fm_dim(x, order[i]);
         shape[i] = x->shape[from];
@@ -214,7 +214,7 @@ fm_tensor *fm_op_squeeze(fm_tape *t, fm_tensor *x, int dim)
     return view_result(t, x, fm_view_of(t, x, k, shape, stride), &squeeze_row);
 }
 
-static void expand_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void expand_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (grads[0])
         results[0] = fm_sink(fm_op_sum_to(t, grads[0], n->in_dims[0], n->in_shape[0]));
@@ -234,12 +234,12 @@ fm_tensor *fm_op_expand(fm_tape *t, fm_tensor *x, unsigned n_dims, const int64_t
 }
 
 // slice, select: the gradient is a zero tensor of the source's shape with the part filled in: whole, and new.
-static void slice_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void slice_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (grads[0])
         results[0] = fm_tensor_new(t, n->in_dims[0], n->in_shape[0], grads[0]->elem, "slice_backward");
 }
-static void select_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void select_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (grads[0])
         results[0] = fm_tensor_new(t, n->in_dims[0], n->in_shape[0], grads[0]->elem, "select_backward");
@@ -275,7 +275,7 @@ fm_tensor *fm_op_select(fm_tape *t, fm_tensor *x, int dim, int64_t index)
 }
 
 // The parts' gradients are joined by one cat; a part without one counts as zeros of its size.
-static void split_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void split_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     const int64_t *sizes = n->context;
     bool any = false;
@@ -301,21 +301,21 @@ static const fm_row split_row = {"SplitWithSizesBackward", split_backward};
 void fm_op_split(fm_tape *t, fm_tensor *x, unsigned n_parts, const int64_t *sizes, int dim, fm_tensor **parts)
 {
     unsigned d = (unsigned)fm_dim(x, dim);
-    fm_node *n = fm_node_new(t, &split_row, 1, &x);
+    fm_grad_node *n = fm_grad_node_new(t, &split_row, 1, &x);
     if (n) {
         n->attr[0] = d;
         n->context = fm_tape_alloc(t, n_parts * sizeof *sizes);
         memcpy(n->context, sizes, n_parts * sizeof *sizes);
-        fm_node_outputs(t, n, n_parts);
+        fm_grad_node_outputs(t, n, n_parts);
     }
     for (unsigned i = 0; i < n_parts; i++) {
         parts[i] = fm_tensor_alias(t, x);
         parts[i]->shape[d] = sizes[i];
-        fm_node_output(t, n, parts[i], i);
+        fm_grad_node_output(t, n, parts[i], i);
         fm_float(parts[i]);
     }
     if (n)
-        fm_node_release(t, n);
+        fm_grad_node_release(t, n);
     fm_tensor_take(t, x);
 }
 

@@ -124,18 +124,21 @@ uint64_t fm_run_missing(const fm_run *run, uint64_t (*elems)(const fm_run *run, 
 
 static void make_buffers(fm_run *run, const fm_model *model)
 {
+    uint32_t at = FM_NO_LAYER;
     for (size_t i = 0; i < fm_model_n_buffers(model); i++) {
         const fm_model_buffer *b = fm_model_buffer_at(model, i);
-        unsigned layer = 0;
         const char *block = strstr(b->name, "layers.");
-        if (block)
-            layer = (unsigned)strtoul(block + 7, NULL, 10);
-        if (layer >= run->n_layers)
+        uint32_t layer = block ? (uint32_t)strtoul(block + 7, NULL, 10) : FM_NO_LAYER;
+        if (block && layer >= run->n_layers)
             continue;
-        if (b->n_elems == 1) // made from a Python number: it passes through the host
-            fm_tensor_release(&run->tape, fm_tensor_on(&run->tape, FM_TIER_HOST, FM_ROLE_BUFFER, b->bytes, FM_ELEM_U8, b->name));
-        fm_tensor_on(&run->tape, FM_TIER_DEVICE, FM_ROLE_BUFFER, b->bytes, FM_ELEM_U8, b->name);
+        fm_run_round(run, &at, layer);
+        run->tape.module = fm_tape_path(&run->tape, b->name); // the model's text need not outlive the program
+        if (b->n_elems == 1)                                  // made from a Python number: it passes through the host
+            fm_tensor_release(&run->tape, fm_tensor_on(&run->tape, FM_TIER_HOST, FM_ROLE_BUFFER, b->bytes, FM_ELEM_U8, "tensor"));
+        fm_tensor_on(&run->tape, FM_TIER_DEVICE, FM_ROLE_BUFFER, b->bytes, FM_ELEM_U8, "register_buffer");
     }
+    run->tape.module = 0;
+    fm_run_round(run, &at, FM_NO_LAYER);
 }
 
 // --- one microbatch

@@ -363,14 +363,14 @@ void fm_tensor_release(fm_tape *t, fm_tensor *x)
     if (!x || --x->refs)
         return;
     fm_tensor *grad = x->grad;
-    fm_node *fn = x->grad_fn, *accumulate = x->accumulate;
+    fm_grad_node *fn = x->grad_fn, *accumulate = x->accumulate;
     if (accumulate)
         accumulate->leaf = NULL;
     storage_release(t, x->storage);
     fm_pool_give(t->pool, FM_POOL_TENSOR, x);
     fm_tensor_release(t, grad);
-    fm_node_release(t, accumulate);
-    fm_node_release(t, fn);
+    fm_grad_node_release(t, accumulate);
+    fm_grad_node_release(t, fn);
 }
 
 void fm_tensor_take(fm_tape *t, fm_tensor *x)
@@ -404,5 +404,5 @@ bool fm_tensor_is_contiguous(const fm_tensor *x)
     return true;
 }
 
-void fm_tape_free_node_object(fm_tape *t, fm_node *n) { fm_pool_give(t->pool, FM_POOL_NODE, n); }
-fm_node *fm_tape_new_node_object(fm_tape *t) { return take(t, FM_POOL_NODE, sizeof(fm_node)); }
+void fm_tape_free_node_object(fm_tape *t, fm_grad_node *n) { fm_pool_give(t->pool, FM_POOL_NODE, n); }
+fm_grad_node *fm_tape_new_node_object(fm_tape *t) { return take(t, FM_POOL_NODE, sizeof(fm_grad_node)); }

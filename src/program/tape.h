@@ -27,7 +27,7 @@ static inline bool fm_elem_is_float(fm_elem e) { return e <= FM_ELEM_F64; }
 typedef struct fm_tape fm_tape;
 typedef struct fm_storage fm_storage;
 typedef struct fm_tensor fm_tensor;
-typedef struct fm_node fm_node;
+typedef struct fm_grad_node fm_grad_node;
 typedef struct fm_frame fm_frame; // one checkpointed region
 
 struct fm_storage {
@@ -40,9 +40,9 @@ struct fm_storage {
 
 struct fm_tensor {
     fm_storage *storage;
-    fm_node *grad_fn;     // owned reference; NULL for leaves and constants
+    fm_grad_node *grad_fn;     // owned reference; NULL for leaves and constants
     fm_tensor *grad;      // leaves
-    fm_node *accumulate;  // leaves: the AccumulateGrad node, made at first use, owned
+    fm_grad_node *accumulate;  // leaves: the AccumulateGrad node, made at first use, owned
     int64_t shape[FM_MAX_DIMS], stride[FM_MAX_DIMS];
     uint32_t refs;
     uint8_t n_dims, elem;
@@ -51,13 +51,13 @@ struct fm_tensor {
 };
 
 typedef struct {
-    fm_node *node;        // owned; NULL: nothing to do
+    fm_grad_node *node;        // owned; NULL: nothing to do
     uint8_t input_nr;     // which output of that operation the gradient belongs to
 } fm_edge;
 
 // A row of the operation table: the backward of one operation. grads: n_outputs gradients (borrowed; NULL undefined). results: one per edge,
 // owned by the caller after return; NULL undefined. Rows only create, save, drop and call.
-typedef void fm_backward_fn(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results);
+typedef void fm_backward_fn(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results);
 typedef struct {
     const char *name;         // of the autograd node, as PyTorch calls it without the trailing number
     fm_backward_fn *backward;
@@ -65,7 +65,7 @@ typedef struct {
 
 typedef void fm_hook_fn(fm_tape *t, void *context, fm_tensor *grad);
 
-struct fm_node {
+struct fm_grad_node {
     const fm_row *row;
     uint64_t sequence;        // UINT64_MAX for AccumulateGrad
     fm_tensor *saved[FM_MAX_SAVED];
@@ -162,15 +162,15 @@ void fm_storage_role(fm_tape *t, fm_storage *s, fm_role role);                  
 
 // --- the graph
 // Makes a node when gradients are on and any input requires them; NULL otherwise. Inputs (NULL allowed) become the edges in order.
-fm_node *fm_node_new(fm_tape *t, const fm_row *row, unsigned n_inputs, fm_tensor *const *inputs);
-void fm_node_save(fm_tape *t, fm_node *n, unsigned slot, fm_tensor *x); // NULL x or n allowed
-void fm_node_output(fm_tape *t, fm_node *n, fm_tensor *out, unsigned out_nr); // out becomes a result of n
-void fm_node_outputs(fm_tape *t, fm_node *n, unsigned n_outputs);       // room for more than FM_MAX_EDGES results
-fm_tensor *fm_node_saved(fm_tape *t, fm_node *n, unsigned slot);        // borrowed; recomputes a checkpointed region at its first use
-void fm_node_retain(fm_node *n);
-void fm_node_release(fm_tape *t, fm_node *n);
+fm_grad_node *fm_grad_node_new(fm_tape *t, const fm_row *row, unsigned n_inputs, fm_tensor *const *inputs);
+void fm_grad_node_save(fm_tape *t, fm_grad_node *n, unsigned slot, fm_tensor *x); // NULL x or n allowed
+void fm_grad_node_output(fm_tape *t, fm_grad_node *n, fm_tensor *out, unsigned out_nr); // out becomes a result of n
+void fm_grad_node_outputs(fm_tape *t, fm_grad_node *n, unsigned n_outputs);       // room for more than FM_MAX_EDGES results
+fm_tensor *fm_grad_node_saved(fm_tape *t, fm_grad_node *n, unsigned slot);        // borrowed; recomputes a checkpointed region at its first use
+void fm_grad_node_retain(fm_grad_node *n);
+void fm_grad_node_release(fm_tape *t, fm_grad_node *n);
 void fm_tensor_hook(fm_tensor *x, fm_hook_fn *hook, void *context);     // on x's gradient, when it is complete
-fm_node *fm_tensor_accumulator(fm_tape *t, fm_tensor *leaf);            // borrowed
+fm_grad_node *fm_tensor_accumulator(fm_tape *t, fm_tensor *leaf);            // borrowed
 
 // Backward from a scalar, as loss.backward(): makes its gradient of one, runs the graph, frees what it holds.
 void fm_backward(fm_tape *t, fm_tensor *loss);

@@ -24,6 +24,6 @@ typedef struct fm_cast_cache {
     } *first, **last;
 } fm_cast_cache;
 
-fm_node *fm_tape_new_node_object(fm_tape *t);
-void fm_tape_free_node_object(fm_tape *t, fm_node *n);
+fm_grad_node *fm_tape_new_node_object(fm_tape *t);
+void fm_tape_free_node_object(fm_tape *t, fm_grad_node *n);
 #endif

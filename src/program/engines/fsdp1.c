@@ -98,7 +98,7 @@ static void contiguous(fm_tensor *x, const fm_parameter *p)
 }
 
 // The gradients of the parts, joined: the unit's flat gradient. A part without one counts as zeros.
-static void split_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void split_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     const unit *u = n->context;
     (void)grads;
@@ -106,7 +106,7 @@ static void split_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_t
 }
 static const fm_row split_row = {"SplitWithSizesBackward", split_backward};
 
-static void view_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void view_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     if (grads[0])
         results[0] = fm_sink(fm_op_reshape(t, grads[0], n->in_dims[0], n->in_shape[0]));
@@ -117,27 +117,27 @@ static const fm_row view_row = {"ViewBackward", view_backward};
 static void use_views(fm_run *run, unit *u)
 {
     fm_tape *t = &run->tape;
-    fm_node *n = fm_node_new(t, &split_row, 1, &u->flat);
+    fm_grad_node *n = fm_grad_node_new(t, &split_row, 1, &u->flat);
     if (!n)
         return;
     n->context = u;
-    fm_node_outputs(t, n, u->n_params);
+    fm_grad_node_outputs(t, n, u->n_params);
     for (uint32_t i = 0; i < u->n_params; i++) {
         const fm_parameter *p = &run->parameters[u->params[i]];
         fm_tensor *part = fm_tensor_alias(t, u->flat);
         part->n_dims = 1;
         part->shape[0] = (int64_t)p->n_elems;
         part->stride[0] = 1;
-        fm_node_output(t, n, part, i);
-        fm_node *view = fm_node_new(t, &view_row, 1, &part);
+        fm_grad_node_output(t, n, part, i);
+        fm_grad_node *view = fm_grad_node_new(t, &view_row, 1, &part);
         fm_tensor *x = fm_tensor_alias(t, part);
         contiguous(x, p);
-        fm_node_output(t, view, x, 0);
-        fm_node_release(t, view);
+        fm_grad_node_output(t, view, x, 0);
+        fm_grad_node_release(t, view);
         fm_tensor_release(t, part);
         set_used(run, u->params[i], x);
     }
-    fm_node_release(t, n);
+    fm_grad_node_release(t, n);
 }
 
 // Outside of forward modules hold the parameters themselves: leaves over the same memory (a recomputation reads them).
@@ -453,7 +453,7 @@ static void make_tensors(fm_run *run, unit *u)
         p->original->shape[0] = (int64_t)(begin >= u->n_shard ? 0 : (end < u->n_shard ? end : u->n_shard) - begin);
     }
     use_leaves(run, u);
-    fm_node *accumulate = fm_tensor_accumulator(t, u->flat);
+    fm_grad_node *accumulate = fm_tensor_accumulator(t, u->flat);
     accumulate->post_hook = post_backward;
     accumulate->post_context = context_of(run, (uint32_t)(u - f->units));
 }

@@ -403,7 +403,7 @@ static void pre_backward(fm_tape *t, void *context, fm_tensor *grad)
     t->module = module;
 }
 
-static void register_post_backward(fm_tape *t, fm_node *n, fm_tensor *const *grads, fm_tensor **results)
+static void register_post_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     hook_context *c = n->context;
     (void)t;
@@ -456,12 +456,12 @@ static fm_tensor *pre_forward(fm_run *run, uint32_t id, fm_tensor *input, fm_ten
     unshard(run, u);
     wait_for_unshard(run, u);
     if (entering && x && x->requires_grad && t->grad_enabled && fm_elem_is_float((fm_elem)x->elem)) {
-        fm_node *n = fm_node_new(t, &post_backward_row, 1, &x);
+        fm_grad_node *n = fm_grad_node_new(t, &post_backward_row, 1, &x);
         fm_tensor *out = fm_tensor_alias(t, x);
         if (n) {
             n->context = context_of(run, id);
-            fm_node_output(t, n, out, 0);
-            fm_node_release(t, n);
+            fm_grad_node_output(t, n, out, 0);
+            fm_grad_node_release(t, n);
         }
         fm_tensor_take(t, x);
         x = fm_float(out);
@@ -529,8 +529,10 @@ static void after_backward(fm_run *run)
     fm_tape *t = &run->tape;
     if (!f->callback_queued)
         return;
+    uint32_t at = FM_NO_LAYER;
     for (uint32_t i = 1; i <= f->n_units; i++) {
         unit *u = &f->units[i];
+        fm_run_round(run, &at, u->n_params ? run->parameters[u->params[0]].layer : FM_NO_LAYER);
         u->to_run = 0;
         if (u->n_params && u->group != POST_BACKWARD)
             post_backward(run, u);
@@ -545,6 +547,7 @@ static void after_backward(fm_run *run)
         }
         u->n_forward_index = 0;
     }
+    fm_run_round(run, &at, FM_NO_LAYER);
     f->n_order = 0;
     fm_tensor *last = f->reduce_state;
     f->reduce_state = NULL;
