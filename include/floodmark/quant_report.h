@@ -51,7 +51,8 @@ typedef struct {
     uint64_t n_outlier_columns;
     float largest_ratio;              // of a column's largest magnitude to the median
     double noise[FM_N_GRANULARITIES]; // expected squared error of an even grid, relative to one scale a tensor:
-                                      // sum of n * max^2 over groups; tensor, row, column, block (of 32)
+                                      // sum of n * max^2 over groups; tensor, row, column, block (of 32);
+                                      // 1 for rows or columns of fewer than 16 values
 } fm_quant_advice;
 
 // FM_ERR_NO_MEMORY.

@@ -201,27 +201,39 @@ static fm_status resolve(fm_quantize_options *o, fm_err *err)
     return status;
 }
 
+// The report is made before the output gets its name: when memory is out for it, nothing has changed on disk.
+static fm_status write_output(fm_quantize_options *o, const fm_weights *in, fm_job_list *list, fm_buf *report,
+                              fm_err *err)
+{
+    fm_sink sink = {0};
+    if (!o->shard_bytes && fm_weights_n_files(in) > 1 && !o->to_gguf)
+        o->shard_bytes = 5000000000;
+    fm_status status = fm_sink_open(o, in, list, &sink, err);
+    if (!status)
+        status = fm_quantize_run(o, in, list, &sink, err);
+    if (!status)
+        status = fm_quantize_render(o, list, report, err);
+    if (!status)
+        status = fm_sink_finish(&sink, &list->sync_seconds, err);
+    fm_sink_reset(&sink);
+    return status ? status : fm_quantize_write_reports(o, list, err);
+}
+
 static fm_status quantize(fm_quantize_options *o, fm_err *err)
 {
     fm_weights *in = NULL;
     fm_job_list list = {0};
-    fm_sink sink = {0};
+    fm_buf report = {0};
     fm_status status = fm_weights_open(o->in, &in, err);
     if (!status)
         status = fm_quantize_plan(o, in, &list, err);
-    if (!status && !o->dry_run) {
-        if (!o->shard_bytes && fm_weights_n_files(in) > 1 && !o->to_gguf)
-            o->shard_bytes = 5000000000;
-        if (!(status = fm_sink_open(o, in, &list, &sink, err)) && !(status = fm_quantize_run(o, in, &list, &sink, err)))
-            status = fm_sink_finish(&sink, &list.sync_seconds, err);
-        fm_sink_reset(&sink);
-    }
-    if (!status && !o->dry_run)
-        status = fm_quantize_write_reports(o, &list, err);
+    if (!status)
+        status = o->dry_run ? fm_quantize_render(o, &list, &report, err) : write_output(o, in, &list, &report, err);
     if (!status) {
         fm_quantize_warn(o, &list);
-        status = fm_quantize_show(o, &list, err);
+        status = fm_command_print(&report, err);
     }
+    fm_buf_reset(&report);
     fm_job_list_reset(&list);
     fm_weights_destroy(in);
     return status;

@@ -2,6 +2,7 @@
 #ifndef FM_COMMAND_QUANTIZE_JOB_H
 #define FM_COMMAND_QUANTIZE_JOB_H
 #include <stdbool.h>
+#include "base/buf.h"
 #include "floodmark/block_format.h"
 #include "floodmark/gguf.h"
 #include "floodmark/number.h"
@@ -151,7 +152,9 @@ fm_status fm_column_stats_find(const fm_column_stats *s, const char *name, uint6
                                uint64_t *n_mats, fm_err *err) FM_MUST_USE;
 
 // ---- quantize_view.c ----
-fm_status fm_quantize_show(const fm_quantize_options *o, const fm_job_list *list, fm_err *err) FM_MUST_USE;
+// Appends the report as text or JSON.
+fm_status fm_quantize_render(const fm_quantize_options *o, const fm_job_list *list, fm_buf *out,
+                             fm_err *err) FM_MUST_USE;
 fm_status fm_quantize_write_reports(const fm_quantize_options *o, const fm_job_list *list, fm_err *err) FM_MUST_USE;
 void fm_quantize_warn(const fm_quantize_options *o, const fm_job_list *list);
 #endif

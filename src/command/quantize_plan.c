@@ -46,6 +46,15 @@ static bool ends_with(const char *name, const char *end)
     return n >= m && strcmp(name + n - m, end) == 0;
 }
 
+// "norm" as a word or its end ("input_layernorm", "norm1"), not the beginning of another ("normal"); "ln_f" after a dot.
+static bool is_norm(const char *name)
+{
+    for (const char *s = name; (s = strstr(s, "norm")); s++)
+        if (!((s[4] >= 'a' && s[4] <= 'z') || (s[4] >= 'A' && s[4] <= 'Z')))
+            return true;
+    return strncmp(name, "ln_", 3) == 0 || strstr(name, ".ln_");
+}
+
 // The stated rule: why a tensor stays as it is though --all was not given; NULL when it is quantized.
 static const char *stays(const fm_job *j, bool from_gguf)
 {
@@ -56,7 +65,7 @@ static const char *stays(const fm_job *j, bool from_gguf)
         return fm_mix_name_allows(name) ? NULL : "not a weight matrix by llama-quantize's rule";
     if (ends_with(name, "bias"))
         return "a bias";
-    if (strstr(name, "norm") || strstr(name, "ln_"))
+    if (is_norm(name))
         return "a norm";
     return j->in->n_elems < SMALL_ELEMS ? "fewer than 4,096 values" : NULL;
 }

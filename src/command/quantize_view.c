@@ -215,14 +215,10 @@ static fm_status text(const fm_quantize_options *o, const fm_job_list *list, fm_
     return status;
 }
 
-fm_status fm_quantize_show(const fm_quantize_options *o, const fm_job_list *list, fm_err *err)
+fm_status fm_quantize_render(const fm_quantize_options *o, const fm_job_list *list, fm_buf *out, fm_err *err)
 {
-    fm_buf out = {0};
-    fm_status status = o->json ? json_text(o, list, &out, err) : text(o, list, &out, err);
-    if (!status)
-        status = fm_command_print(&out, err);
-    fm_buf_reset(&out);
-    return status;
+    fm_status status = o->json ? json_text(o, list, out, err) : text(o, list, out, err);
+    return status ? status : fm_buf_check(out, err);
 }
 
 static void csv_cell(fm_buf *b, const char *text)

@@ -182,6 +182,7 @@ fm_status fm_quant_advise(const fm_quant_profile *p, uint64_t rows, uint64_t col
             out->noise[i] = 1;
         return FM_OK;
     }
+    enum { ENOUGH = 16 }; // a scale of its own for fewer values costs as much as it gains
     double columns = whole;
     if (p->column_max && cols) {
         float *sorted = fm_alloc_array(cols, sizeof *sorted);
@@ -198,9 +199,11 @@ fm_status fm_quant_advise(const fm_quant_profile *p, uint64_t rows, uint64_t col
         out->largest_ratio = median > 0 ? sorted[cols - 1] / median : 1;
         fm_free(sorted);
     }
+    if (rows < ENOUGH)
+        columns = whole;
     for (int i = 0; i < FM_N_GRANULARITIES; i++)
         out->noise[i] = 1;
-    out->noise[FM_GRANULARITY_ROW] = p->row_sum / whole;
+    out->noise[FM_GRANULARITY_ROW] = cols < ENOUGH ? 1 : p->row_sum / whole;
     out->noise[FM_GRANULARITY_COLUMN] = columns / whole;
     out->noise[FM_GRANULARITY_BLOCK] = out->noise[FM_GRANULARITY_FLAT] = p->block_sum / whole;
     out->noise[FM_GRANULARITY_TILE] = p->row_sum / whole;

@@ -1,0 +1,1 @@
+floodmark compare --help

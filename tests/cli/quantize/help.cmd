@@ -1,0 +1,1 @@
+floodmark quantize --help
