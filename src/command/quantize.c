@@ -243,7 +243,8 @@ static int finish(fm_quantize_options *o, const fm_err *err, fm_status status, b
 {
     for (size_t i = 0; i < o->n_keeps; i++)
         fm_free(o->keeps[i].pattern);
-    return status ? fm_command_fail("quantize", err, typed || status == FM_ERR_UNSUPPORTED) : 0;
+    bool usage_error = (typed && status != FM_ERR_NO_MEMORY) || status == FM_ERR_UNSUPPORTED;
+    return status ? fm_command_fail("quantize", err, usage_error) : 0;
 }
 
 int fm_command_quantize(int argc, char **argv)
