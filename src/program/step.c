@@ -115,6 +115,7 @@ uint64_t fm_run_missing(const fm_run *run, uint64_t (*elems)(const fm_run *run, 
         if (unit->kind != FM_UNIT_BLOCK || unit->block < run->n_layers || p->tied_to >= 0)
             continue;
         fm_parameter q = {.n_dims = (uint8_t)p->n_dims, .n_elems = p->n_elems, .shape = {(int64_t)p->dims[0]}};
+        q.elem = (uint8_t)(p->fp32_always ? FM_ELEM_F32 : fm_elem_of(run->recipe->param));
         sum += elems ? elems(run, &q) : p->n_elems;
         if (n)
             ++*n;

@@ -10,11 +10,12 @@ typedef struct {
     bool sync_buffers;     // this forward broadcasts buffers: the last backward reduced
 } ddp;
 
-static uint64_t elems_of(const fm_run *run, const fm_parameter *p)
+static uint64_t in_the_recipes_type(const fm_run *run, const fm_parameter *p)
 {
-    (void)run;
-    return p->n_elems;
+    return p->elem == (uint8_t)fm_elem_of(run->recipe->param) ? p->n_elems : 0;
 }
+
+static uint64_t always_in_fp32(const fm_run *run, const fm_parameter *p) { return p->n_elems - in_the_recipes_type(run, p); }
 
 static void init(fm_run *run)
 {
@@ -24,7 +25,8 @@ static void init(fm_run *run)
     for (uint32_t i = 0; i < run->n_parameters; i++)
         if (run->parameters[i].original)
             elems[run->parameters[i].elem & 7] += run->parameters[i].n_elems;
-    elems[fm_elem_of(run->recipe->param) & 7] += fm_run_missing(run, elems_of, NULL);
+    elems[fm_elem_of(run->recipe->param) & 7] += fm_run_missing(run, in_the_recipes_type, NULL);
+    elems[FM_ELEM_F32] += fm_run_missing(run, always_in_fp32, NULL);
     for (unsigned e = 0; e < 8; e++)
         if (elems[e])
             fm_tensor_on(t, FM_TIER_DEVICE, FM_ROLE_BUCKET, elems[e], (fm_elem)e, "bucket");
