@@ -1,5 +1,6 @@
 // torch.nn.utils.clip_grad_norm_(foreach=True): one norm a gradient, stacked, their norm, a coefficient; the scaling is in place.
 // Sharded gradients (DTensor) add up the squares over the ranks first. Source: torch/nn/utils/clip_grad.py (2.13).
+#include "program/cuda_scratch.h"
 #include "program/step.h"
 
 static fm_tensor *norm_like(fm_run *run, const fm_tensor *grad, uint64_t n, const char *op)
@@ -77,6 +78,7 @@ void fm_clip_gradients(fm_run *run)
     fm_tensor **norms = fm_tape_alloc(t, (run->n_parameters + 1) * sizeof *norms);
     const fm_tensor *grad = NULL;
     uint32_t n = 0, at = FM_NO_LAYER;
+    uint64_t largest = 0;
     for (uint32_t i = 0; i < run->n_parameters; i++) {
         fm_run_round(run, &at, run->parameters[i].layer);
         const fm_tensor *p = run->parameters[i].original;
@@ -84,12 +86,15 @@ void fm_clip_gradients(fm_run *run)
             continue;
         grad = p->grad;
         norms[i] = norm_like(run, grad, 1, "_foreach_norm");
+        uint64_t elems = (uint64_t)fm_tensor_numel(grad);
+        largest = elems > largest ? elems : largest;
         n++;
     }
     fm_run_round(run, &at, FM_NO_LAYER);
     if (!grad)
         return;
     fm_run_missing(run, NULL, &n);
+    fm_tape_scratch(t, fm_foreach_norm_scratch(n, largest), "_foreach_norm"); // of all gradients together, one type and device
     fm_tensor *stacked = norm_like(run, grad, n, "stack"), *total;
     if (run->recipe->engine == FM_ENGINE_FSDP2 && run->recipe->shard > 1)
         total = reduce_norms(run, grad, n);

@@ -1,4 +1,5 @@
 // Matrix products and what is built of them.
+#include "program/cuda_scratch.h"
 #include "program/ops_private.h"
 
 static fm_tensor *empty2(fm_tape *t, int64_t rows, int64_t columns, fm_elem elem, const char *op)
@@ -26,6 +27,7 @@ static void mm_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm
 {
     if (!grads[0])
         return;
+    fm_cuda_product(t);
     unsigned a = (unsigned)n->attr[0], b = a + 1;
     // Both saves are unpacked before anything is computed.
     fm_tensor *saved_a = n->next[b].node ? fm_grad_node_saved(t, n, 0) : NULL;
@@ -72,6 +74,7 @@ fm_tensor *fm_op_mm(fm_tape *t, fm_tensor *a, fm_tensor *b)
 {
     fm_tensor *cb = fm_autocast_operand(t, b, FM_CAST_LOW), *ca = fm_autocast_operand(t, a, FM_CAST_LOW);
     fm_grad_node *n = product_node(t, &mm_row, NULL, ca, cb);
+    fm_cuda_product(t);
     fm_tensor *out = empty2(t, ca->shape[0], cb->shape[1], (fm_elem)ca->elem, "mm");
     fm_done(t, n, out, ca, cb, NULL);
     if (ca != a)
@@ -86,6 +89,7 @@ fm_tensor *fm_op_addmm(fm_tape *t, fm_tensor *bias, fm_tensor *a, fm_tensor *b)
     fm_tensor *cb = fm_autocast_operand(t, b, FM_CAST_LOW), *ca = fm_autocast_operand(t, a, FM_CAST_LOW);
     fm_tensor *cbias = fm_autocast_operand(t, bias, FM_CAST_LOW);
     fm_grad_node *n = product_node(t, &addmm_row, cbias, ca, cb);
+    fm_cuda_product(t);
     fm_tensor *out = empty2(t, ca->shape[0], cb->shape[1], (fm_elem)ca->elem, "addmm");
     fm_done(t, n, out, cbias, ca, cb);
     if (cbias != bias)
@@ -102,6 +106,7 @@ static void bmm_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, f
 {
     if (!grads[0])
         return;
+    fm_cuda_product(t);
     unsigned a = (unsigned)n->attr[0], b = a + 1;
     fm_tensor *saved_a = n->next[b].node ? fm_grad_node_saved(t, n, 0) : NULL;
     fm_tensor *saved_b = n->next[a].node ? fm_grad_node_saved(t, n, 1) : NULL;
@@ -141,6 +146,7 @@ static fm_tensor *batched(fm_tape *t, const fm_row *row, fm_tensor *input, fm_te
         if (n->next[ia].node)
             fm_grad_node_save(t, n, 1, cb);
     }
+    fm_cuda_product(t);
     fm_tensor *out = fm_tensor_new(t, 3, (const int64_t[]){ca->shape[0], ca->shape[1], cb->shape[2]}, (fm_elem)ca->elem, op);
     fm_done(t, n, out, ci, ca, cb);
     if (ci != input)

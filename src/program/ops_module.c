@@ -1,11 +1,15 @@
 // Operations that are a whole module's work: embedding, normalisation, softmax, loss, reductions, attention cores.
+#include "program/cuda_scratch.h"
 #include "program/ops_private.h"
 
 static void embedding_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
-    fm_grad_node_saved(t, n, 0);
-    if (grads[0])
-        results[0] = fm_tensor_new(t, 2, n->in_shape[0], (fm_elem)grads[0]->elem, "embedding_dense_backward");
+    const fm_tensor *ids = fm_grad_node_saved(t, n, 0);
+    if (!grads[0])
+        return;
+    results[0] = fm_tensor_new(t, 2, n->in_shape[0], (fm_elem)grads[0]->elem, "embedding_dense_backward");
+    uint64_t scratch = fm_embedding_backward_scratch((uint64_t)fm_tensor_numel(ids), (uint64_t)n->in_shape[0][0], (uint64_t)n->in_shape[0][1]);
+    fm_tape_scratch(t, scratch, "embedding_dense_backward");
 }
 static const fm_row embedding_row = {"EmbeddingBackward", embedding_backward};
 
@@ -296,6 +300,10 @@ static void efficient_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *gr
         const int64_t *s = saved[i]->shape;
         results[i] = heads_inside(t, s[0], saved[0]->shape[1], s[2], s[3], (fm_elem)saved[i]->elem, op);
     }
+    const int64_t *q = saved[0]->shape;
+    fm_attention_shape shape = {.batch = (uint64_t)q[0], .heads = (uint64_t)q[1], .queries = (uint64_t)q[2], .width = (uint64_t)q[3],
+                                .keys = (uint64_t)saved[1]->shape[2], .value_width = (uint64_t)saved[2]->shape[3]};
+    fm_tape_scratch(t, fm_efficient_backward_scratch(&shape, (fm_elem)saved[0]->elem, t->capability), op);
 }
 static const fm_row efficient_row = {"ScaledDotProductEfficientAttentionBackward", efficient_backward};
 

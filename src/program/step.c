@@ -279,6 +279,7 @@ fm_status fm_record(const fm_model *model, const fm_recipe *resolved, const fm_r
     run->n_microbatches = options->microbatches ? options->microbatches : (uint32_t)resolved->accumulate;
     run->tape.inplace_sums = !options->exact;
     run->tape.record_scratch = !options->exact;
+    run->tape.capability = options->capability;
     run->tape.after_backward = run_after_backward;
     run->tape.after_context = run;
     run->stack = stack;

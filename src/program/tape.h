@@ -129,7 +129,9 @@ struct fm_tape {
     bool inplace_sums;        // the engine adds where it may (real tensors); false: out of place (fake tensors, exact rows)
     void (*after_backward)(fm_tape *t, void *context); // engine callbacks queued for the end of backward (FSDP's root)
     void *after_context;
-    bool record_scratch;
+    bool record_scratch;      // kernel scratch and library workspaces too (cuda_scratch.h), as on a GPU
+    bool cublas_workspace[2]; // made: of the thread that runs forward, of autograd's
+    uint32_t capability;      // compute capability of the GPU, 80 = 8.0
 };
 
 // --- the tape itself
