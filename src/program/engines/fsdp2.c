@@ -657,15 +657,19 @@ static void assign_units(fm_run *run)
         u->reshard_after_forward = true;
     }
     if (wrap == FM_WRAP_ACCELERATE) { // [norm, head], or tied [norm, embedding, head]: never resharded after forward
-        unit *u = new_unit(run, norm);
-        claim(run, u, taken, norm);
-        u->modules[0] = u->module;
-        if (tied) {
-            claim(run, u, taken, embedding);
-            u->modules[u->n_modules++] = join_group(run, embedding);
+        const char *const together[] = {norm, tied ? embedding : NULL, head}; // OPT with norms after its blocks has no final one
+        unit *u = NULL;
+        for (unsigned i = 0; i < sizeof together / sizeof *together; i++) {
+            if (!together[i])
+                continue;
+            if (!u) {
+                u = new_unit(run, together[i]);
+                u->modules[0] = u->module;
+            } else {
+                u->modules[u->n_modules++] = join_group(run, together[i]);
+            }
+            claim(run, u, taken, together[i]);
         }
-        claim(run, u, taken, head);
-        u->modules[u->n_modules++] = join_group(run, head);
     }
     claim(run, root, taken, "");
     root->spans_blocks = wrap == FM_WRAP_ROOT;
