@@ -315,10 +315,13 @@ static inline lanes lanes_load_i8(const int8_t *p)
 }
 static inline lanes lanes_iq4(lanes t)
 {
-    lanes v = lanes_all(iq4_values[0]);
-    for (int i = 0; i < 15; i++)
-        v = lanes_if_greater(t, lanes_all(iq4_midpoints[i]), lanes_all(iq4_values[i + 1]), v);
-    return v;
+    for (int l = 0; l < 16; l++) {
+        int i = 0;
+        for (int half = 8; half; half /= 2)
+            i += t.f[l] > iq4_midpoints[i + half - 1] ? half : 0;
+        t.f[l] = iq4_values[i];
+    }
+    return t;
 }
 #endif
 #endif

@@ -177,6 +177,13 @@ ALWAYS void search_scales(int n_groups, int n, grid gr, float sc_min, float sc_m
     super trial;
     b->d = stored_scale(extreme / sc_min);
     float error = settle_scales(n_groups, n, gr, sc_min, sc_max, s, sc_step, x, w, weighted, b);
+    // The group with the extreme scale may do better with one that is not the end of the range.
+    trial.d = stored_scale(extreme / sc_min * 1.04f);
+    float wider = settle_scales(n_groups, n, gr, sc_min, sc_max, s, sc_step, x, w, weighted, &trial);
+    if (wider < error) {
+        error = wider;
+        *b = trial;
+    }
     // Far down among fp16's subnormals one step of d is a percent or more: its neighbours may suit the groups better.
     uint16_t start = b->d;
     for (int step = -2; step <= 2 && (start & 0x7fff) < 128; step++) {
