@@ -130,7 +130,7 @@ static uint64_t only; // this case alone, and say what it is
 // --- a plain walk
 
 typedef struct {
-    uint64_t peak[FM_LEDGER_STEPS][FM_N_PHASES]; // without scratch
+    uint64_t peak[FM_LEDGER_STEPS][FM_N_PHASES]; // without what kernels and libraries take
     uint64_t with_scratch[FM_LEDGER_STEPS][FM_N_PHASES];
     uint64_t end[FM_LEDGER_STEPS];
     uint64_t init, final_device, final_host;
@@ -147,8 +147,8 @@ static uint64_t in_blocks(uint64_t bytes)
 
 static void walk_plainly(const fm_program *p, walked *w)
 {
-    uint8_t *state = calloc(p->n_lives + 1, 1); // 0 unborn, 1 alive, 2 dead
-    uint64_t level[FM_N_TIERS] = {0};
+    uint8_t *state = calloc(p->n_lives + 1, 1);    // 0 unborn, 1 alive, 2 dead
+    uint64_t level[FM_N_TIERS] = {0}, scratch = 0; // scratch: of the device's level, what kernels and libraries hold
     unsigned step = 0, phase = FM_PHASE_INIT;
     memset(w, 0, sizeof *w);
     assert_non_null(state);
@@ -160,7 +160,7 @@ static void walk_plainly(const fm_program *p, walked *w)
             phase = e->subject;
             if (step >= FM_LEDGER_STEPS)
                 break;
-            raise_to(&w->peak[step][phase], level[FM_TIER_DEVICE]);
+            raise_to(&w->peak[step][phase], level[FM_TIER_DEVICE] - scratch);
             raise_to(&w->with_scratch[step][phase], level[FM_TIER_DEVICE]);
         }
         if (e->kind == FM_EVENT_PHASE || e->kind == FM_EVENT_ROUND)
@@ -175,16 +175,19 @@ static void walk_plainly(const fm_program *p, walked *w)
             state[e->subject] = 2;
             assert_true(level[life->tier] >= bytes);
             level[life->tier] -= bytes;
+            scratch -= life->role == FM_ROLE_SCRATCH ? bytes : 0;
             continue;
         }
         assert_int_equal(state[e->subject], 0);
         state[e->subject] = e->kind == FM_EVENT_ALLOC ? 1 : 2;
         if (life->tier == FM_TIER_DEVICE) {
-            if (e->kind == FM_EVENT_ALLOC)
-                raise_to(&w->peak[step][phase], level[FM_TIER_DEVICE] + bytes);
+            if (life->role != FM_ROLE_SCRATCH)
+                raise_to(&w->peak[step][phase], level[FM_TIER_DEVICE] + bytes - scratch);
             raise_to(&w->with_scratch[step][phase], level[FM_TIER_DEVICE] + bytes);
         }
-        level[life->tier] += e->kind == FM_EVENT_ALLOC ? bytes : 0;
+        bytes = e->kind == FM_EVENT_ALLOC ? bytes : 0;
+        level[life->tier] += bytes;
+        scratch += life->role == FM_ROLE_SCRATCH ? bytes : 0;
     }
     w->final_device = level[FM_TIER_DEVICE];
     w->final_host = level[FM_TIER_HOST];
@@ -195,6 +198,8 @@ static void walk_plainly(const fm_program *p, walked *w)
                            role == FM_ROLE_BUCKET || role == FM_ROLE_MASTER ||
                            role == FM_ROLE_GRADIENT; // FSDP1's flat parameter keeps its gradient to the next forward
             at_rest |= role == FM_ROLE_CLIP && p->lives[i].bytes == 4; // and its clip a zero, made once
+            at_rest |=
+                role == FM_ROLE_SCRATCH && !strcmp(p->lives[i].op, "cublas_workspace"); // a library keeps it for good
             if (!at_rest)
                 fail_msg("still alive at the end: %llu bytes of %s, made by %s in %s",
                          (unsigned long long)p->lives[i].bytes, fm_role_name(role), p->lives[i].op,
