@@ -186,6 +186,10 @@ extern "C" {
 #define FM_WORD_ENUM(value, spelling, status, help) value,
 typedef enum { FM_STACK_EMPTY, FM_STACK_LIST(FM_WORD_ENUM) } fm_stack_kind;
 typedef enum { FM_ENGINE_EMPTY, FM_ENGINE_LIST(FM_WORD_ENUM) } fm_engine_kind;
+static inline bool fm_engine_is_fsdp(fm_engine_kind engine)
+{
+    return engine == FM_ENGINE_FSDP1 || engine == FM_ENGINE_FSDP2;
+}
 typedef enum { FM_WRAP_EMPTY, FM_WRAP_LIST(FM_WORD_ENUM) } fm_wrap_kind;
 typedef enum { FM_RESHARD_EMPTY, FM_RESHARD_LIST(FM_WORD_ENUM) } fm_reshard_kind;
 typedef enum { FM_YESNO_EMPTY, FM_YESNO_LIST(FM_WORD_ENUM) } fm_yesno_kind;

@@ -12,18 +12,18 @@ typedef struct fm_run fm_run; // one recording: model, recipe, tape, engine (ste
 typedef struct fm_engine fm_engine;
 
 typedef struct {
-    uint32_t index;            // among the model's (floodmark/model.h)
-    const char *name;          // full name
-    const char *leaf;          // its last component ("weight")
-    uint32_t module;           // path of the module that owns it
-    uint32_t layer;            // block it belongs to, FM_NO_LAYER outside blocks
+    uint32_t index;   // among the model's (floodmark/model.h)
+    const char *name; // full name
+    const char *leaf; // its last component ("weight")
+    uint32_t module;  // path of the module that owns it
+    uint32_t layer;   // block it belongs to, FM_NO_LAYER outside blocks
     int64_t shape[FM_MAX_DIMS];
-    uint8_t n_dims, elem;      // as stored
+    uint8_t n_dims, elem; // as stored
     uint64_t n_elems;
-    fm_tensor *original;       // owned: what the optimizer updates (NULL for a tied duplicate)
-    fm_tensor *used;           // owned: the leaf that modules read
-    uint32_t tied_to;          // index of the parameter whose tensors it shares, or UINT32_MAX
-    uint32_t next_in_module;   // chain of parameters of one module; 0 ends (index + 1)
+    fm_tensor *original;     // owned: what the optimizer updates (NULL for a tied duplicate)
+    fm_tensor *used;         // owned: the leaf that modules read
+    uint32_t tied_to;        // index of the parameter whose tensors it shares, or UINT32_MAX
+    uint32_t next_in_module; // chain of parameters of one module; 0 ends (index + 1)
 } fm_parameter;
 
 #define FM_NO_LAYER UINT32_MAX
@@ -38,12 +38,21 @@ struct fm_engine {
     // `kwargs` are other tensors handed over by name, possibly replaced.
     fm_tensor *(*pre_forward)(fm_run *run, uint32_t unit, fm_tensor *input, fm_tensor **kwargs, unsigned n_kwargs);
     fm_tensor *(*post_forward)(fm_run *run, uint32_t unit, fm_tensor *output);
-    void (*root_forward_done)(fm_run *run);  // after the outermost module's forward, loss included
-    void (*after_backward)(fm_run *run);     // the engine's queued callbacks, inside the backward phase
-    void (*clip)(fm_run *run);               // NULL: torch.nn.utils.clip_grad_norm_, foreach
+    void (*root_forward_done)(fm_run *run); // after the outermost module's forward, loss included
+    void (*after_backward)(fm_run *run);    // the engine's queued callbacks, inside the backward phase
+    void (*clip)(fm_run *run);              // NULL: torch.nn.utils.clip_grad_norm_, foreach
 };
 
 void fm_make_whole_parameters(fm_run *run); // originals = used, on the device (single.c)
 
-extern const fm_engine fm_engine_single, fm_engine_ddp, fm_engine_fsdp1, fm_engine_fsdp2;
+// The table of engines: the recipe's value, C name. engines/NAME.c defines fm_engine_NAME.
+#define FM_ENGINE_TABLE(X)      \
+    X(FM_ENGINE_SINGLE, single) \
+    X(FM_ENGINE_DDP, ddp)       \
+    X(FM_ENGINE_FSDP1, fsdp1)   \
+    X(FM_ENGINE_FSDP2, fsdp2)
+
+#define FM_ENGINE_DECLARE(kind, name) extern const fm_engine fm_engine_##name;
+FM_ENGINE_TABLE(FM_ENGINE_DECLARE)
+#undef FM_ENGINE_DECLARE
 #endif

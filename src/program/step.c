@@ -237,18 +237,15 @@ static void training_step(fm_run *run, uint8_t step)
     zero_gradients(run);
 }
 
+// NULL for an engine that has no file yet; fm_recipe_resolve refuses those by name.
 static const fm_engine *engine_of(const fm_recipe *recipe)
 {
-    switch (recipe->engine) {
-    case FM_ENGINE_DDP:
-        return &fm_engine_ddp;
-    case FM_ENGINE_FSDP1:
-        return &fm_engine_fsdp1;
-    case FM_ENGINE_FSDP2:
-        return &fm_engine_fsdp2;
-    default:
-        return &fm_engine_single;
-    }
+#define ROW(kind, name)    \
+    if (recipe->engine == (kind)) \
+        return &fm_engine_##name;
+    FM_ENGINE_TABLE(ROW)
+#undef ROW
+    return NULL;
 }
 
 fm_status fm_record(const fm_model *model, const fm_recipe *resolved, const fm_record_options *options, fm_program *program, fm_err *err)
@@ -257,6 +254,9 @@ fm_status fm_record(const fm_model *model, const fm_recipe *resolved, const fm_r
     if (!arch)
         return fm_fail(err, FM_ERR_UNSUPPORTED, "%s: names no architecture, so its operations are unknown; give a config.json, or a size such as 7B",
                        fm_model_name(model));
+    const fm_engine *engine = engine_of(resolved);
+    if (!engine)
+        return fm_fail(err, FM_ERR_LATER, "engine %s comes later", fm_word_text(FM_FIELD_ENGINE, (int)resolved->engine));
     fm_run *run = fm_calloc(1, sizeof *run);
     fm_hf *stack = fm_calloc(1, sizeof *stack);
     memset(program, 0, sizeof *program);
@@ -274,7 +274,7 @@ fm_status fm_record(const fm_model *model, const fm_recipe *resolved, const fm_r
     run->model = model;
     run->arch = arch;
     run->options = *options;
-    run->engine = engine_of(resolved);
+    run->engine = engine;
     run->n_layers = options->layers && options->layers < arch->n_layers ? options->layers : arch->n_layers;
     run->n_microbatches = options->microbatches ? options->microbatches : (uint32_t)resolved->accumulate;
     run->tape.inplace_sums = !options->exact;

@@ -134,7 +134,7 @@ static fm_status conflict_precision(const fm_recipe *r, fm_err *err)
 {
     const char *engine = fm_word_text(FM_FIELD_ENGINE, r->engine), *param = fm_word_text(FM_FIELD_PARAM, r->param),
                *compute = fm_word_text(FM_FIELD_COMPUTE, r->compute);
-    bool fsdp = r->engine == FM_ENGINE_FSDP1 || r->engine == FM_ENGINE_FSDP2;
+    bool fsdp = fm_engine_is_fsdp(r->engine);
     if (r->how == FM_HOW_POLICY && !fsdp)
         return fm_fail(err, FM_ERR_CONFLICT, "how policy is FSDP's mixed precision; engine %s uses autocast or none",
                        engine);

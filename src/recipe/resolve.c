@@ -31,11 +31,6 @@ static void fill_text(fm_recipe *r, fm_field field, char *member, size_t size, c
     r->origin[field] = FM_ORIGIN_DEFAULT;
 }
 
-static bool is_fsdp(const fm_recipe *r)
-{
-    return r->engine == FM_ENGINE_FSDP1 || r->engine == FM_ENGINE_FSDP2;
-}
-
 static bool keeps_master(const fm_recipe *r)
 {
     return r->engine >= FM_ENGINE_ZERO1;
@@ -79,10 +74,10 @@ static int64_t stage_of(const fm_recipe *r)
 
 static void fill_sharding(fm_recipe *r)
 {
-    FILL(WRAP, wrap, is_fsdp(r) ? FM_WRAP_BLOCK : FM_WRAP_NONE, ENGINE);
-    FILL(RESHARD, reshard, is_fsdp(r) ? FM_RESHARD_DEFAULT : FM_RESHARD_NO, ENGINE);
+    FILL(WRAP, wrap, fm_engine_is_fsdp(r->engine) ? FM_WRAP_BLOCK : FM_WRAP_NONE, ENGINE);
+    FILL(RESHARD, reshard, fm_engine_is_fsdp(r->engine) ? FM_RESHARD_DEFAULT : FM_RESHARD_NO, ENGINE);
     if (r->reshard == FM_RESHARD_DEFAULT) { // hf leaves it to torch, whose rule is yes
-        r->reshard = is_fsdp(r) ? FM_RESHARD_YES : FM_RESHARD_NO;
+        r->reshard = fm_engine_is_fsdp(r->engine) ? FM_RESHARD_YES : FM_RESHARD_NO;
         r->origin[FM_FIELD_RESHARD] = FM_ORIGIN_STACK;
     }
     FILL(STAGE, stage, stage_of(r), ENGINE);
@@ -120,7 +115,7 @@ static fm_how_kind default_how(const fm_recipe *r)
         return FM_HOW_MASTER;
     if (r->param == r->compute)
         return FM_HOW_NONE;
-    return is_fsdp(r) ? FM_HOW_POLICY : FM_HOW_AUTOCAST;
+    return fm_engine_is_fsdp(r->engine) ? FM_HOW_POLICY : FM_HOW_AUTOCAST;
 }
 
 static fm_state_kind state_like(fm_precision_kind p)

@@ -14,7 +14,7 @@ static uint64_t sharded(uint64_t rows, uint64_t per_row, uint64_t ranks)
 fm_status fm_plan_state_bytes(const fm_model *model, const fm_recipe *r, fm_plan_states *out, fm_err *err)
 {
     fm_plan_states s = {0};
-    bool fsdp = r->engine == FM_ENGINE_FSDP1 || r->engine == FM_ENGINE_FSDP2;
+    bool fsdp = fm_engine_is_fsdp(r->engine);
     uint64_t ranks = fsdp ? (uint64_t)r->shard : 1;
     uint64_t param = fm_precision_bytes(r->param), grad = fm_precision_bytes(r->grad), state = fm_state_bytes(r->state);
     uint64_t moments = r->optimizer == FM_OPTIMIZER_ADAMW ? 2 : r->optimizer == FM_OPTIMIZER_SGD_MOMENTUM ? 1 : 0;
