@@ -334,7 +334,7 @@ static void buffer_add(fm_tape *t, fm_grad_node *n, unsigned slot, fm_tensor *gr
         n->buffer[slot] = grad;
         return;
     }
-    if (t->inplace_sums && old->refs == 1 && old->storage->refs == 1 && fm_tensor_is_dense(old)) {
+    if (t->inplace_sums && !old->is_view && old->refs == 1 && old->storage->refs == 1 && fm_tensor_is_dense(old)) {
         fm_tensor_release(t, grad);
         return;
     }

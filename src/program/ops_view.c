@@ -5,6 +5,7 @@
 fm_tensor *fm_view_of(fm_tape *t, const fm_tensor *x, unsigned n_dims, const int64_t *shape, const int64_t *stride)
 {
     fm_tensor *v = fm_tensor_alias(t, x);
+    v->is_view = true;
     v->n_dims = (uint8_t)n_dims;
     memcpy(v->shape, shape, n_dims * sizeof *shape);
     memcpy(v->stride, stride, n_dims * sizeof *stride);
@@ -130,6 +131,7 @@ fm_tensor *fm_op_detach(fm_tape *t, fm_tensor *x)
 static fm_tensor *transposed(fm_tape *t, const fm_tensor *x, unsigned d0, unsigned d1)
 {
     fm_tensor *out = fm_tensor_alias(t, x);
+    out->is_view = true;
     out->shape[d0] = x->shape[d1];
     out->shape[d1] = x->shape[d0];
     out->stride[d0] = x->stride[d1];
@@ -256,6 +258,7 @@ fm_tensor *fm_op_slice(fm_tape *t, fm_tensor *x, int dim, int64_t start, int64_t
     end = end > size ? size : end;
     start = start < 0 ? 0 : start > end ? end : start;
     fm_tensor *out = fm_tensor_alias(t, x);
+    out->is_view = true;
     out->shape[d] = (end - start + step - 1) / step;
     out->stride[d] = x->stride[d] * step;
     return view_result(t, x, out, &slice_row);
@@ -310,6 +313,7 @@ void fm_op_split(fm_tape *t, fm_tensor *x, unsigned n_parts, const int64_t *size
     }
     for (unsigned i = 0; i < n_parts; i++) {
         parts[i] = fm_tensor_alias(t, x);
+        parts[i]->is_view = true;
         parts[i]->shape[d] = sizes[i];
         fm_grad_node_output(t, n, parts[i], i);
         fm_float(parts[i]);

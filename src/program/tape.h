@@ -48,6 +48,7 @@ struct fm_tensor {
     uint8_t n_dims, elem;
     uint16_t out_nr;
     bool requires_grad, floating, is_leaf, is_parameter;
+    bool is_view;         // torch keeps a view's base alive as long as the view
 };
 
 typedef struct {

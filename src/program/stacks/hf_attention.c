@@ -319,8 +319,18 @@ static fm_tensor *repeat_kv_interleaved(fm_tape *t, fm_tensor *x, uint32_t n_hea
 
 // torch's own fall-back, made of single operations: q and k scaled in fp32, a causal mask of [S, S], softmax, product.
 // Source: aten/src/ATen/native/transformers/attention.cpp, _scaled_dot_product_attention_math.
-static fm_tensor *sdpa_math(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, double dropout)
+// Heads of keys and values that are not as many as q's are repeated (enable_gqa), or broadcast by the products when there is one.
+// Autocast casts what goes in and is off inside.
+static fm_tensor *sdpa_math(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, double dropout, bool repeat)
 {
+    fm_tensor *uncast[3] = {q, k, v};
+    q = local(fm_autocast_operand(t, q, FM_CAST_LOW));
+    k = local(fm_autocast_operand(t, k, FM_CAST_LOW));
+    v = local(fm_autocast_operand(t, v, FM_CAST_LOW));
+    fm_tensor *cast[3] = {q, k, v};
+    bool autocast = t->autocast.enabled;
+    t->autocast.enabled = false;
+    uint32_t n_heads = repeat ? (uint32_t)q->shape[1] : 1;
     fm_elem given = (fm_elem)q->elem;
     int64_t s = q->shape[2], len = k->shape[2];
     bool half = given == FM_ELEM_BF16 || given == FM_ELEM_F16;
@@ -337,9 +347,9 @@ static fm_tensor *sdpa_math(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v
         fm_tensor_release(t, zero);
         fm_tensor_release(t, lower);
     } else {
-        fm_tensor_retain(bias);
+        local(bias);
     }
-    fm_tensor *keys = local(repeat_kv_interleaved(t, k32, (uint32_t)q->shape[1])), *values = local(repeat_kv_interleaved(t, v32, (uint32_t)q->shape[1]));
+    fm_tensor *keys = local(repeat_kv_interleaved(t, k32, n_heads)), *values = local(repeat_kv_interleaved(t, v32, n_heads));
     fm_tensor *attn = fm_sink(fm_op_matmul(t, query, fm_op_mul_scalar(t, fm_op_transpose(t, keys, 2, 3))));
     if (!t->inplace_sums) // a real tensor is added to in place
         assign(t, &attn, fm_op_add(t, attn, bias));
@@ -350,17 +360,29 @@ static fm_tensor *sdpa_math(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v
     fm_tensor *locals[] = {attn, keys, values, query, bias, q32, k32, v32, returned};
     for (unsigned i = 0; i < sizeof locals / sizeof *locals; i++)
         fm_tensor_release(t, locals[i]);
+    for (unsigned i = 0; i < 3; i++) {
+        fm_tensor_release(t, cast[i]);
+        if (uncast[i] != cast[i])
+            fm_tensor_take(t, uncast[i]);
+    }
+    t->autocast.enabled = autocast;
     return fm_float(out);
 }
 
 typedef enum { KERNEL_FLASH, KERNEL_EFFICIENT, KERNEL_MATH } sdpa_kernel;
 
+// The type that q has inside the kernel.
+static fm_elem element_inside(const fm_hf *hf, const fm_tensor *q)
+{
+    return hf->t->autocast.enabled ? hf->t->autocast.low : (fm_elem)q->elem;
+}
+
 // What torch's chooser picks. Exact cases were made with a chooser of their own (cases/README.md), which knows no GPU; on a GPU flash wants
-// compute capability 8.0 and one head size for keys and values, and neither kernel takes grouped heads but flash.
+// compute capability 8.0 and one head size for keys and values; flash alone takes grouped heads, and neither kernel broadcasts them.
 // Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp (2.13).
 static sdpa_kernel choose(const fm_hf *hf, const fm_tensor *q, const fm_tensor *v, const fm_tensor *mask, bool grouped)
 {
-    fm_elem elem = hf->t->autocast.enabled ? hf->t->autocast.low : (fm_elem)q->elem;
+    fm_elem elem = element_inside(hf, q);
     bool half = elem == FM_ELEM_BF16 || elem == FM_ELEM_F16;
     const fm_record_options *o = &hf->run->options;
     if (!mask && half && q->shape[3] <= 256 && q->shape[3] == v->shape[3] && (o->exact || o->capability >= 80))
@@ -370,33 +392,39 @@ static sdpa_kernel choose(const fm_hf *hf, const fm_tensor *q, const fm_tensor *
     return KERNEL_MATH;
 }
 
-// The bias that the memory-efficient kernel makes of a boolean mask on a GPU: in q's type, rows padded to 8 elements, kept for backward.
-static fm_tensor *mask_as_bias(fm_hf *hf, fm_tensor *mask, fm_elem elem)
+// The bias that torch makes of a boolean mask on a GPU, in q's type and kept for backward; the memory-efficient kernel wants rows of whole
+// groups of 8 elements.
+static fm_tensor *mask_as_bias(fm_hf *hf, fm_tensor *mask, const fm_tensor *q, sdpa_kernel kernel)
 {
     int64_t shape[FM_MAX_DIMS];
     if (!mask || hf->run->options.exact || mask->elem != FM_ELEM_BOOL)
         return mask;
     memcpy(shape, mask->shape, sizeof shape);
-    shape[mask->n_dims - 1] = (shape[mask->n_dims - 1] + 7) / 8 * 8;
-    return fm_float(fm_tensor_new(hf->t, mask->n_dims, shape, elem, "where"));
+    shape[0] = q->shape[0]; // the mask itself is expanded over the batch
+    if (kernel == KERNEL_EFFICIENT)
+        shape[mask->n_dims - 1] = (shape[mask->n_dims - 1] + 7) / 8 * 8;
+    return fm_float(fm_tensor_new(hf->t, mask->n_dims, shape, element_inside(hf, q), "where"));
+}
+
+static fm_tensor *run_kernel(fm_hf *hf, sdpa_kernel kernel, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, const fm_attention *how, bool repeat)
+{
+    switch (kernel) {
+    case KERNEL_FLASH:
+        return fm_op_sdpa_flash(hf->t, q, k, v);
+    case KERNEL_EFFICIENT:
+        return fm_op_sdpa_efficient(hf->t, q, k, v, mask_as_bias(hf, mask, q, kernel));
+    default:
+        return sdpa_math(hf->t, q, k, v, mask_as_bias(hf, mask, q, kernel), how->dropout, repeat);
+    }
 }
 
 static fm_tensor *sdpa(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, const fm_attention *how)
 {
     fm_tape *t = hf->t;
     bool grouped = how->n_kv_heads != how->n_heads, repeat = grouped && (mask || k->shape[3] != v->shape[3] || k->shape[3] > 256);
-    fm_tensor *keys = local(repeat ? repeat_kv(t, k, how->n_heads) : k), *values = local(repeat ? repeat_kv(t, v, how->n_heads) : v), *out;
-    switch (choose(hf, q, values, mask, grouped && !repeat)) {
-    case KERNEL_FLASH:
-        out = fm_op_sdpa_flash(t, q, keys, values);
-        break;
-    case KERNEL_EFFICIENT:
-        out = fm_op_sdpa_efficient(t, q, keys, values, mask_as_bias(hf, mask, (fm_elem)q->elem));
-        break;
-    default:
-        out = sdpa_math(t, q, keys, values, mask, how->dropout);
-    }
-    fm_sink(out);
+    fm_tensor *keys = local(repeat ? repeat_kv(t, k, how->n_heads) : k), *values = local(repeat ? repeat_kv(t, v, how->n_heads) : v);
+    sdpa_kernel kernel = choose(hf, q, values, mask, grouped && !repeat);
+    fm_tensor *out = fm_sink(run_kernel(hf, kernel, q, keys, values, mask, how, true));
     fm_tensor *merged = fm_sink(merge_heads(t, fm_float(out)));
     fm_tensor_release(t, keys);
     fm_tensor_release(t, values);
@@ -444,8 +472,10 @@ static fm_tensor *falcon_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *
     fm_tape *t = hf->t;
     int64_t b = q->shape[0], a = q->shape[1];
     if (!fm_hf_is_eager(hf)) {
-        fm_tensor *out = choose(hf, q, v, mask, false) == KERNEL_FLASH ? fm_op_sdpa_flash(t, q, k, v)
-                                                                       : fm_op_sdpa_efficient(t, q, k, v, mask_as_bias(hf, mask, (fm_elem)q->elem));
+        // enable_gqa is not passed; the exact cases' chooser does not mind.
+        bool broadcast = k->shape[1] != a && !hf->run->options.exact;
+        sdpa_kernel kernel = broadcast ? KERNEL_MATH : choose(hf, q, v, mask, false);
+        fm_tensor *out = run_kernel(hf, kernel, q, k, v, mask, how, false);
         if (how->alibi)
             return merge_heads_copying(t, out);
         return merge_inline(t, out, b, a);
