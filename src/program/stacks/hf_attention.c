@@ -45,7 +45,8 @@ static void split_groups(fm_tape *t, fm_tensor *x, int64_t heads, int64_t n_kv, 
 }
 
 // How one product is taken apart; each layout is described beside fm_qkv_layout (model/words.h). The parts float.
-static void take_apart(fm_tape *t, fm_tensor *x, fm_qkv_layout layout, int64_t a, int64_t k, int64_t d, fm_tensor **parts)
+static void take_apart(fm_tape *t, fm_tensor *x, fm_qkv_layout layout, int64_t a, int64_t k, int64_t d,
+                       fm_tensor **parts)
 {
     int64_t b = x->shape[0], s = x->shape[1];
     const int64_t widths[3] = {a * d, k * d, k * d}, counts[3] = {a, k, k};
@@ -86,12 +87,13 @@ static void take_apart(fm_tape *t, fm_tensor *x, fm_qkv_layout layout, int64_t a
     default:
         fm_op_split(t, x, 3, widths, 2, parts);
         for (unsigned i = 0; i < 3; i++)
-            parts[i] = layout == FM_QKV_FLAT_SPLIT ? fm_op_view(t, parts[i], 4, (const int64_t[]){b, s, counts[i], d}) : as_heads(t, parts[i], counts[i], d);
+            parts[i] = layout == FM_QKV_FLAT_SPLIT ? fm_op_view(t, parts[i], 4, (const int64_t[]){b, s, counts[i], d})
+                                                   : as_heads(t, parts[i], counts[i], d);
     }
 }
 
-static void split_qkv(fm_words *w, fm_value *given, fm_qkv_layout layout, uint32_t n_heads, uint32_t n_kv, uint32_t d, fm_value **q,
-                      fm_value **k, fm_value **v)
+static void split_qkv(fm_words *w, fm_value *given, fm_qkv_layout layout, uint32_t n_heads, uint32_t n_kv, uint32_t d,
+                      fm_value **q, fm_value **k, fm_value **v)
 {
     fm_tape *t = fm_hf_of(w)->t;
     fm_tensor *x = fm_hf_tensor(given), *parts[3] = {NULL};
@@ -126,12 +128,17 @@ static fm_tensor *rotated(fm_tape *t, fm_tensor *x, fm_tensor *cos, fm_tensor *s
     return fm_op_add(t, fm_float(straight), turned);
 }
 
-static void rebind(fm_words *w, fm_value **variable, fm_tensor *x) { w->set(w, variable, fm_hf_value(x)); }
+static void rebind(fm_words *w, fm_value **variable, fm_tensor *x)
+{
+    w->set(w, variable, fm_hf_value(x));
+}
 
-static void rotate(fm_words *w, fm_value **q, fm_value **k, fm_value *cos_given, fm_value *sin_given, uint32_t d, uint32_t dims)
+static void rotate(fm_words *w, fm_value **q, fm_value **k, fm_value *cos_given, fm_value *sin_given, uint32_t d,
+                   uint32_t dims)
 {
     fm_tape *t = fm_hf_of(w)->t;
-    fm_tensor *cos = local(fm_op_unsqueeze(t, fm_hf_tensor(cos_given), 1)), *sin = local(fm_op_unsqueeze(t, fm_hf_tensor(sin_given), 1));
+    fm_tensor *cos = local(fm_op_unsqueeze(t, fm_hf_tensor(cos_given), 1)),
+              *sin = local(fm_op_unsqueeze(t, fm_hf_tensor(sin_given), 1));
     fm_value **variables[2] = {q, k};
     fm_tensor *made[2];
     if (dims >= d) {
@@ -180,7 +187,8 @@ static fm_tensor *rotated_pairs(fm_tape *t, fm_tensor *x, fm_tensor *cos, fm_ten
 }
 
 // cat([(rot * cos) + (rotate_half(rot) * sin), pass]): slices of x; a slice of everything is x itself
-static fm_tensor *rotated_part(fm_tape *t, fm_tensor *x, fm_tensor *rot, fm_tensor *pass, fm_tensor *cos, fm_tensor *sin)
+static fm_tensor *rotated_part(fm_tape *t, fm_tensor *x, fm_tensor *rot, fm_tensor *pass, fm_tensor *cos,
+                               fm_tensor *sin)
 {
     (void)x;
     fm_tensor *parts[2] = {rotated(t, rot, cos, sin), pass};
@@ -196,10 +204,12 @@ static fm_tensor *rotated_in_fp32(fm_tape *t, fm_tensor *x, fm_tensor *cos, fm_t
     return out;
 }
 
-static void rotate_as(fm_words *w, fm_rotation kind, fm_value **q, fm_value **k, fm_value *cos_given, fm_value *sin_given, uint32_t d, uint32_t dims)
+static void rotate_as(fm_words *w, fm_rotation kind, fm_value **q, fm_value **k, fm_value *cos_given,
+                      fm_value *sin_given, uint32_t d, uint32_t dims)
 {
     fm_tape *t = fm_hf_of(w)->t;
-    fm_tensor *cos = fm_hf_tensor(cos_given), *sin = fm_hf_tensor(sin_given), *made[2], *rot[2] = {NULL}, *pass[2] = {NULL};
+    fm_tensor *cos = fm_hf_tensor(cos_given), *sin = fm_hf_tensor(sin_given), *made[2], *rot[2] = {NULL},
+              *pass[2] = {NULL};
     fm_value **variables[2] = {q, k};
     int64_t width = cos->shape[2];
     int dim = kind == FM_ROTATE_QWEN ? 2 : 1;
@@ -281,7 +291,8 @@ static void assign(fm_tape *t, fm_tensor **name, fm_tensor *x)
 }
 
 // Products, mask and softmax one by one. The order of the cores is described beside fm_attention (model/words.h).
-static fm_tensor *eager(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, const fm_attention *how, fm_value **weights)
+static fm_tensor *eager(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, const fm_attention *how,
+                        fm_value **weights)
 {
     fm_tape *t = hf->t;
     fm_tensor *keys = local(repeat_kv(t, k, how->n_heads)), *values = local(repeat_kv(t, v, how->n_heads));
@@ -321,7 +332,8 @@ static fm_tensor *repeat_kv_interleaved(fm_tape *t, fm_tensor *x, uint32_t n_hea
 // Source: aten/src/ATen/native/transformers/attention.cpp, _scaled_dot_product_attention_math.
 // Heads of keys and values that are not as many as q's are repeated (enable_gqa), or broadcast by the products when there is one.
 // Autocast casts what goes in and is off inside.
-static fm_tensor *sdpa_math(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, double dropout, bool repeat)
+static fm_tensor *sdpa_math(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, double dropout,
+                            bool repeat)
 {
     fm_tensor *uncast[3] = {q, k, v};
     q = local(fm_autocast_operand(t, q, FM_CAST_LOW));
@@ -334,14 +346,17 @@ static fm_tensor *sdpa_math(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v
     fm_elem given = (fm_elem)q->elem;
     int64_t s = q->shape[2], len = k->shape[2];
     bool half = given == FM_ELEM_BF16 || given == FM_ELEM_F16;
-    fm_tensor *q32 = local(half ? fm_op_to(t, q, FM_ELEM_F32) : q), *k32 = local(half ? fm_op_to(t, k, FM_ELEM_F32) : k);
+    fm_tensor *q32 = local(half ? fm_op_to(t, q, FM_ELEM_F32) : q),
+              *k32 = local(half ? fm_op_to(t, k, FM_ELEM_F32) : k);
     fm_tensor *v32 = local(half ? fm_op_to(t, v, FM_ELEM_F32) : v);
     fm_tensor *query = local(fm_op_mul_scalar(t, q32)), *bias = mask;
     if (!mask) {
         const int64_t shape[2] = {s, len};
-        fm_tensor *ones = fm_tensor_new(t, 2, shape, FM_ELEM_BOOL, "ones"), *lower = fm_tensor_new(t, 2, shape, FM_ELEM_BOOL, "tril");
+        fm_tensor *ones = fm_tensor_new(t, 2, shape, FM_ELEM_BOOL, "ones"),
+                  *lower = fm_tensor_new(t, 2, shape, FM_ELEM_BOOL, "tril");
         fm_tensor_release(t, ones);
-        fm_tensor *zero = fm_tensor_new(t, 0, NULL, FM_ELEM_F32, "scalar_tensor"), *low = fm_tensor_new(t, 0, NULL, FM_ELEM_F32, "scalar_tensor");
+        fm_tensor *zero = fm_tensor_new(t, 0, NULL, FM_ELEM_F32, "scalar_tensor"),
+                  *low = fm_tensor_new(t, 0, NULL, FM_ELEM_F32, "scalar_tensor");
         bias = fm_tensor_new(t, 2, shape, FM_ELEM_F32, "where");
         fm_tensor_release(t, low);
         fm_tensor_release(t, zero);
@@ -349,7 +364,8 @@ static fm_tensor *sdpa_math(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v
     } else {
         local(bias);
     }
-    fm_tensor *keys = local(repeat_kv_interleaved(t, k32, n_heads)), *values = local(repeat_kv_interleaved(t, v32, n_heads));
+    fm_tensor *keys = local(repeat_kv_interleaved(t, k32, n_heads)),
+              *values = local(repeat_kv_interleaved(t, v32, n_heads));
     fm_tensor *attn = fm_sink(fm_op_matmul(t, query, fm_op_mul_scalar(t, fm_op_transpose(t, keys, 2, 3))));
     if (!t->inplace_sums) // a real tensor is added to in place
         assign(t, &attn, fm_op_add(t, attn, bias));
@@ -406,7 +422,8 @@ static fm_tensor *mask_as_bias(fm_hf *hf, fm_tensor *mask, const fm_tensor *q, s
     return fm_float(fm_tensor_new(hf->t, mask->n_dims, shape, element_inside(hf, q), "where"));
 }
 
-static fm_tensor *run_kernel(fm_hf *hf, sdpa_kernel kernel, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, const fm_attention *how, bool repeat)
+static fm_tensor *run_kernel(fm_hf *hf, sdpa_kernel kernel, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask,
+                             const fm_attention *how, bool repeat)
 {
     switch (kernel) {
     case KERNEL_FLASH:
@@ -421,8 +438,10 @@ static fm_tensor *run_kernel(fm_hf *hf, sdpa_kernel kernel, fm_tensor *q, fm_ten
 static fm_tensor *sdpa(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, const fm_attention *how)
 {
     fm_tape *t = hf->t;
-    bool grouped = how->n_kv_heads != how->n_heads, repeat = grouped && (mask || k->shape[3] != v->shape[3] || k->shape[3] > 256);
-    fm_tensor *keys = local(repeat ? repeat_kv(t, k, how->n_heads) : k), *values = local(repeat ? repeat_kv(t, v, how->n_heads) : v);
+    bool grouped = how->n_kv_heads != how->n_heads,
+         repeat = grouped && (mask || k->shape[3] != v->shape[3] || k->shape[3] > 256);
+    fm_tensor *keys = local(repeat ? repeat_kv(t, k, how->n_heads) : k),
+              *values = local(repeat ? repeat_kv(t, v, how->n_heads) : v);
     sdpa_kernel kernel = choose(hf, q, values, mask, grouped && !repeat);
     fm_tensor *out = fm_sink(run_kernel(hf, kernel, q, keys, values, mask, how, true));
     fm_tensor *merged = fm_sink(merge_heads(t, fm_float(out)));
@@ -433,7 +452,8 @@ static fm_tensor *sdpa(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_t
 
 bool fm_hf_is_eager(const fm_hf *hf)
 {
-    return hf->run->recipe->attention == FM_ATTENTION_EAGER || (hf->run->arch->family->no_sdpa && hf->run->recipe->attention == FM_ATTENTION_SDPA);
+    return hf->run->recipe->attention == FM_ATTENTION_EAGER ||
+           (hf->run->arch->family->no_sdpa && hf->run->recipe->attention == FM_ATTENTION_SDPA);
 }
 
 // context.view(B, a, S, d).permute(0, 2, 1, 3).reshape(B, S, -1): x is [B a, S, d] or [B, a, S, d]
@@ -446,7 +466,8 @@ static fm_tensor *merge_inline(fm_tape *t, fm_tensor *x, int64_t b, int64_t head
 }
 
 // BLOOM's core, written inside its module: the scores stay to the module's end.
-static fm_tensor *bloom_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, const fm_attention *how, fm_value **weights)
+static fm_tensor *bloom_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask,
+                             const fm_attention *how, fm_value **weights)
 {
     fm_words *w = &hf->words;
     fm_tape *t = hf->t;
@@ -455,7 +476,8 @@ static fm_tensor *bloom_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v
     fm_tensor *query = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_reshape(t, q, 3, flat))));
     fm_tensor *key = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_transpose(t, fm_op_reshape(t, k, 3, flat), 1, 2))));
     fm_tensor *value = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_reshape(t, v, 3, flat))));
-    fm_tensor *scores = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_baddbmm(t, fm_hf_tensor(how->alibi_values), query, key))));
+    fm_tensor *scores =
+        fm_hf_tensor(w->let(w, fm_hf_value(fm_op_baddbmm(t, fm_hf_tensor(how->alibi_values), query, key))));
     fm_tensor *view = fm_op_view(t, scores, 4, (const int64_t[]){b, a, s, s});
     fm_tensor *weighted = fm_hf_tensor(w->let(w, fm_hf_value(mask ? fm_op_add(t, view, mask) : view)));
     fm_tensor *p = fm_sink(fm_op_to(t, fm_op_softmax(t, weighted, FM_ELEM_F32), (fm_elem)query->elem));
@@ -466,7 +488,8 @@ static fm_tensor *bloom_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v
 }
 
 // Falcon's core, inside its module too. The fused way gets the mask; with ALiBi the mask carries the biases.
-static fm_tensor *falcon_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask, const fm_attention *how, fm_value **weights)
+static fm_tensor *falcon_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_tensor *mask,
+                              const fm_attention *how, fm_value **weights)
 {
     fm_words *w = &hf->words;
     fm_tape *t = hf->t;
@@ -484,7 +507,10 @@ static fm_tensor *falcon_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *
     fm_tensor *p;
     if (how->alibi) {
         scores = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_to(t, scores, FM_ELEM_F32)))); // beside the product itself
-        fm_tensor *biased = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_add(t, scores, fm_op_view(t, fm_hf_tensor(how->alibi_values), 4, (const int64_t[]){b, a, 1, q->shape[2]})))));
+        fm_tensor *biased =
+            fm_hf_tensor(w->let(w, fm_hf_value(fm_op_add(t, scores,
+                                                         fm_op_view(t, fm_hf_tensor(how->alibi_values), 4,
+                                                                    (const int64_t[]){b, a, 1, q->shape[2]})))));
         p = fm_sink(fm_op_softmax(t, fm_op_add(t, biased, mask), (int)q->elem));
         assign(t, &p, fm_op_dropout(t, p, how->dropout));
     } else {
@@ -495,7 +521,8 @@ static fm_tensor *falcon_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *
     return out;
 }
 
-static fm_value *attention(fm_words *w, fm_value *qv, fm_value *kv, fm_value *vv, fm_value *mv, const fm_attention *how, fm_value **weights)
+static fm_value *attention(fm_words *w, fm_value *qv, fm_value *kv, fm_value *vv, fm_value *mv, const fm_attention *how,
+                           fm_value **weights)
 {
     fm_hf *hf = fm_hf_of(w);
     fm_tensor *q = fm_hf_tensor(qv), *k = fm_hf_tensor(kv), *v = fm_hf_tensor(vv), *mask = fm_hf_tensor(mv);
