@@ -10,10 +10,12 @@ static const fm_block_format formats[FM_BLOCK_N] = {FM_BLOCK_LIST(FM_BLOCK_ROW)}
 
 // Best last.
 static const fm_block_level levels[] = {
-    [FM_CPU_SCALAR] = {fm_block_exact_scalar, fm_block_search_scalar, fm_block_decoders_scalar},
+    [FM_CPU_SCALAR] = {fm_block_exact_scalar, fm_block_search_scalar, fm_block_decoders_scalar,
+                       fm_block_largest_scalar},
 #if defined(__x86_64__)
-    [FM_CPU_AVX2] = {fm_block_exact_avx2, fm_block_search_avx2, fm_block_decoders_avx2},
-    [FM_CPU_AVX512] = {fm_block_exact_avx512, fm_block_search_avx512, fm_block_decoders_avx512},
+    [FM_CPU_AVX2] = {fm_block_exact_avx2, fm_block_search_avx2, fm_block_decoders_avx2, fm_block_largest_avx2},
+    [FM_CPU_AVX512] = {fm_block_exact_avx512, fm_block_search_avx512, fm_block_decoders_avx512,
+                       fm_block_largest_avx512},
 #endif
 };
 static const int n_levels = sizeof levels / sizeof levels[0];
@@ -66,7 +68,8 @@ bool fm_block_kernels_at(fm_cpu_level level, fm_block_type type, fm_block_kernel
         exact = levels[l].exact[type] ? levels[l].exact[type] : exact;
         search = levels[l].search[type] ? levels[l].search[type] : search;
     }
-    *out = (fm_block_kernels){exact ? exact : search, search ? search : exact, levels[level].decode[type]};
+    *out = (fm_block_kernels){exact ? exact : search, search ? search : exact, levels[level].decode[type],
+                              levels[level].largest};
     return true;
 }
 
@@ -116,7 +119,7 @@ fm_status fm_block_encode(const fm_block_format *f, uint64_t n_rows, uint64_t n_
             else
                 k.encode(n_blocks, x, NULL, out);
             if (faults)
-                fm_block_find_faults(f, n_blocks, x, out, faults);
+                fm_block_find_faults(f, k.largest, n_blocks, x, out, faults);
             if (error)
                 fm_block_measure(f, k.decode, n_blocks, x, out, error);
             x += m;

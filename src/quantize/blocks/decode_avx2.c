@@ -1,6 +1,8 @@
 // Decoding with AVX2. Codes of four bits pick their value from a table of bytes; the rest is plain loops for the
 // compiler (decode.inc.h). Results too large for the caches are written past them.
 #include <immintrin.h>
+#define FM_LARGEST fm_block_largest_avx2
+#include "quantize/blocks/largest.inc.h"
 #include "quantize/blocks/decode.inc.h"
 
 enum { STREAM_BYTES = 8 << 20 };

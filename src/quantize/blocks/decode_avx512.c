@@ -2,6 +2,8 @@
 // operations in the definition's order; the rest is plain loops for the compiler (decode.inc.h).
 // Results too large for the caches are written past them.
 #include <immintrin.h>
+#define FM_LARGEST fm_block_largest_avx512
+#include "quantize/blocks/largest.inc.h"
 #include "quantize/blocks/decode.inc.h"
 
 enum { STREAM_BYTES = 8 << 20 };

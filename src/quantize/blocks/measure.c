@@ -29,16 +29,6 @@ static const shape shapes[FM_BLOCK_N] = {
     [FM_BLOCK_NVFP4] = {-1, -1, AT(nvfp4, qs), 32, 0xff, 0x77, 16},
 };
 
-static uint32_t largest_bits(size_t n, const float *x)
-{
-    uint32_t most = 0;
-    for (size_t i = 0; i < n; i++) {
-        uint32_t a = bits_of(x[i]) & 0x7fffffff;
-        most = a > most ? a : most;
-    }
-    return most;
-}
-
 // Does the stored scale fail to hold what the block's values need? Infinite or NaN in the exact formats; held at the
 // greatest finite value in the searched ones and in nvfp4.
 static bool scale_overflows(const fm_block_format *f, const float *x, const uint8_t *block)
@@ -53,7 +43,7 @@ static bool scale_overflows(const fm_block_format *f, const float *x, const uint
         return (read_u16(block) & 0x7fff) >= 0x7f80;
     if (f->type == FM_BLOCK_NVFP4)
         for (int g = 0; g < 4; g++) // 464 * 6: half a step past the largest scale times the largest code
-            if (block[g] >= 0x7e && largest_bits(16, x + 16 * g) > bits_of(2784.0f))
+            if (block[g] >= 0x7e && fm_block_largest_scalar(16, x + 16 * g) > bits_of(2784.0f))
                 return true;
     return false;
 }
@@ -67,18 +57,19 @@ static void count_non_finite(size_t n, const float *x, fm_block_faults *faults)
         }
 }
 
-void fm_block_find_faults(const fm_block_format *f, size_t n_blocks, const float *x, const uint8_t *blocks,
-                          fm_block_faults *faults)
+void fm_block_find_faults(const fm_block_format *f, fm_block_magnitude *largest, size_t n_blocks, const float *x,
+                          const uint8_t *blocks, fm_block_faults *faults)
 {
     size_t n = n_blocks * f->block_elems;
     // A scale of fp16 times the codes passes 2^15 only when a value does; no other block needs a look.
-    uint32_t most = largest_bits(n, x);
+    uint32_t most = largest(n, x);
     if (most >= bits_of(2048.0f)) {
         if (most >= 0x7f800000)
             count_non_finite(n, x, faults);
         for (size_t b = 0; b < n_blocks; b++) {
             const float *xb = x + b * f->block_elems;
-            if (largest_bits(f->block_elems, xb) < 0x7f800000 && scale_overflows(f, xb, blocks + b * f->block_bytes)) {
+            if (fm_block_largest_scalar(f->block_elems, xb) < 0x7f800000 &&
+                scale_overflows(f, xb, blocks + b * f->block_bytes)) {
                 if (!faults->n_overflow++)
                     faults->first_overflow = faults->n_elems + b * f->block_elems;
             }
