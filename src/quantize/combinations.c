@@ -57,6 +57,10 @@ static fm_status check_pairs(const fm_scheme *s, fm_err *err)
     if (s->scale == FM_SCALE_DOUBLE && s->granularity != FM_GRANULARITY_FLAT)
         return refuse(err, s, "scale double",
                       "goes with granularity flat: 256 scales after one another share a second one");
+    if (s->scale == FM_SCALE_DOUBLE && s->block_cols > 4096)
+        return refuse(err, s, "scale double", "goes with blocks of at most 4096");
+    if (s->granularity == FM_GRANULARITY_TILE && s->block_rows > 256)
+        return refuse(err, s, "granularity tile", "has at most 256 rows");
     if (s->scale == FM_SCALE_NONE &&
         (s->granularity != FM_GRANULARITY_TENSOR || s->calibration != FM_CALIBRATION_ABSMAX))
         return refuse(err, s, "scale none", "is a plain cast: no granularity, no calibration");

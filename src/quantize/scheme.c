@@ -113,14 +113,14 @@ static bool find_word(const char *const *words, size_t n, const char *text, size
     return false;
 }
 
-// A count from `text` to `*end`, 1 to 2^24.
+// A count from `text` to `*end`, 1 to 65536.
 static bool read_count(const char *text, const char **end, uint32_t *out)
 {
     char *stop;
     if (*text < '0' || *text > '9')
         return false;
     unsigned long v = strtoul(text, &stop, 10);
-    if (v == 0 || v > 1ul << 24)
+    if (v == 0 || v > 65536)
         return false;
     *out = (uint32_t)v;
     *end = stop;
