@@ -203,7 +203,14 @@ fm_tensor *fm_op_matmul(fm_tape *t, fm_tensor *a, fm_tensor *b)
 {
     // An argument that had to be cast is the caller's temporary: it lives until the call returns.
     fm_tensor *cb = fm_autocast_operand(t, b, FM_CAST_LOW), *ca = fm_autocast_operand(t, a, FM_CAST_LOW);
+    bool own_a = ca != a && ca->floating, own_b = cb != b && cb->floating; // so does the copy
+    ca->floating &= !own_a;
+    cb->floating &= !own_b;
     fm_tensor *out = matmul_plain(t, ca, cb);
+    if (own_a)
+        fm_tensor_release(t, ca);
+    if (own_b)
+        fm_tensor_release(t, cb);
     if (ca != a)
         fm_tensor_take(t, a);
     if (cb != b)
