@@ -434,23 +434,23 @@ fm_tensor *fm_autocast_operand(fm_tape *t, fm_tensor *x, fm_cast_class how)
     if (x->elem == wanted)
         return x;
     bool cacheable = t->autocast.cache && how == FM_CAST_LOW && x->elem == FM_ELEM_F32 && x->is_leaf && x->requires_grad && t->grad_enabled;
-    if (!cacheable) {
-        bool floats = x->floating; // the caller releases x itself
-        x->floating = false;
-        fm_tensor *copy = fm_op_to(t, x, wanted);
-        x->floating = floats;
-        return copy;
-    }
-    fm_tensor *copy = fm_autocast_cached(t, x);
+    fm_tensor *copy = cacheable ? fm_autocast_cached(t, x) : NULL;
     if (copy)
         return copy;
     uint8_t role = t->role;
-    bool forced = t->role_forced;
-    t->role = FM_ROLE_WEIGHT_CAST;
-    t->role_forced = true;
-    copy = fm_sink(fm_op_to(t, x, wanted));
+    bool forced = t->role_forced, floats = x->floating;
+    if (x->storage->role == FM_ROLE_PARAMETER) { // the weight, or a view of it (Falcon multiplies by one: not shared)
+        t->role = FM_ROLE_WEIGHT_CAST;
+        t->role_forced = true;
+    }
+    x->floating = false; // the caller releases x itself
+    copy = fm_op_to(t, x, wanted);
+    x->floating = floats;
     t->role = role;
     t->role_forced = forced;
+    if (!cacheable)
+        return copy;
+    fm_sink(copy);
     fm_autocast_remember(t, x, copy);
     fm_tensor_release(t, copy);
     return copy;
