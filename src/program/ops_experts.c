@@ -49,15 +49,18 @@ fm_tensor *fm_op_div_into(fm_tape *t, fm_tensor *x, fm_tensor *divisor)
     return fm_done(t, n, out, x, divisor, NULL);
 }
 
-// saved: 0 indices. index_put into zeros of the source's shape.
+// saved: 0 indices. index_put into zeros of the source's shape. Source: index_backward in torch/csrc/autograd/FunctionsManual.cpp.
 static void index_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     fm_grad_node_saved(t, n, 0);
     if (!grads[0])
         return;
     fm_tensor *zeros = fm_tensor_new(t, n->in_dims[0], n->in_shape[0], (fm_elem)grads[0]->elem, "new_zeros");
-    results[0] = fm_tensor_new(t, n->in_dims[0], n->in_shape[0], (fm_elem)grads[0]->elem, "index_put");
-    fm_tensor_release(t, zeros);
+    results[0] = zeros;
+    if (!t->inplace_sums) { // fake tensors are put into a copy, real ones in place
+        results[0] = fm_tensor_new(t, n->in_dims[0], n->in_shape[0], (fm_elem)grads[0]->elem, "index_put");
+        fm_tensor_release(t, zeros);
+    }
 }
 static const fm_row index_row = {"IndexBackward", index_backward};
 

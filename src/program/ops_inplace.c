@@ -56,8 +56,11 @@ static void index_list_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *g
     if (!grads[0])
         return;
     fm_tensor *zeros = fm_tensor_new(t, n->in_dims[0], n->in_shape[0], (fm_elem)grads[0]->elem, "new_zeros");
-    results[0] = fm_tensor_new(t, n->in_dims[0], n->in_shape[0], (fm_elem)grads[0]->elem, "index_put");
-    fm_tensor_release(t, zeros);
+    results[0] = zeros;
+    if (!t->inplace_sums) { // fake tensors are put into a copy, real ones in place
+        results[0] = fm_tensor_new(t, n->in_dims[0], n->in_shape[0], (fm_elem)grads[0]->elem, "index_put");
+        fm_tensor_release(t, zeros);
+    }
 }
 static const fm_row index_list_row = {"IndexBackward", index_list_backward};
 
