@@ -105,8 +105,9 @@ void fm_block_error_merge(fm_block_error *sum, const fm_block_error *more);
 //            Used by all formats except f16, bf16, q8_0, mxfp4 and nvfp4, which have nothing to choose.
 //   blocks   [n_rows, n_per_row / block_elems * block_bytes]; any alignment; may not overlap x
 //   faults   added to; may be NULL.     error  added to; may be NULL
-// Errors: FM_ERR_VALUE when n_per_row is not a multiple of the block. Values never fail: a block that cannot be
-// expressed is encoded as ggml does (exact formats; NaN included) or as the nearest finite thing, and counted in faults.
+// Errors: FM_ERR_VALUE when n_per_row is not a multiple of the block. Values never fail, they are counted in faults:
+//   exact    bytes are ggml's whatever the values (a cast that C leaves undefined does as x86 does).
+//   quality  a scale past fp16 is held at 65504; NaN is encoded as 0, magnitudes past 2^30 as 2^30.
 // Threads: any; rows are independent.
 FM_MUST_USE fm_status fm_block_encode(const fm_block_format *f, uint64_t n_rows, uint64_t n_per_row, const float *x,
                                       const float *weights, void *blocks, fm_block_faults *faults,
