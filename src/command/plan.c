@@ -165,13 +165,15 @@ static fm_status emit_program(const fm_plan *plan, fm_buf *out, fm_err *err)
 }
 
 // Prints what was asked for; *code is 3 when the plan does not fit.
-static fm_status report(const options *o, const fm_request *request, const fm_plan *plan, int *code, fm_err *err)
+static fm_status report(const options *o, bool blocks, const fm_request *request, const fm_plan *plan, int *code,
+                        fm_err *err)
 {
     fm_buf out = {0};
     uint64_t *series = NULL;
     size_t n_series = 0;
     fm_plan_view view;
-    bool timeline = o->svg || o->emit == EMIT_TIMELINE || (!o->json && !o->has_role && o->emit == EMIT_NOTHING);
+    bool timeline =
+        blocks && (o->svg || o->emit == EMIT_TIMELINE || (!o->json && !o->has_role && o->emit == EMIT_NOTHING));
     fm_status status = timeline ? fm_request_series(plan, &series, &n_series, err) : FM_OK;
     if (!status) {
         fm_request_view(request, plan, series, n_series, &view);
@@ -216,7 +218,7 @@ int fm_command_plan(int argc, char **argv)
     fm_err err = {0};
     fm_request request = {0};
     fm_plan plan = {0};
-    bool typed = true;
+    bool typed = true, blocks = false;
     int code = 0;
     fm_recipe_init(&o.recipe);
     fm_status status = parse(argc, argv, &o, &err);
@@ -233,12 +235,13 @@ int fm_command_plan(int argc, char **argv)
     if (!status) {
         typed = false;
         // A folded program has no buffers of the blocks it stands for: what lists or draws them needs them all.
-        bool blocks = o.has_role || o.svg || o.emit != EMIT_NOTHING || !o.json;
+        bool needed = o.has_role || o.svg || o.emit != EMIT_NOTHING;
+        blocks = needed || (!o.json && (o.full || fm_request_draws(&request)));
         status = blocks && !o.full ? fm_request_plan_blocks(&request, &plan, &err)
                                    : fm_request_plan(&request, false, o.full, &plan, &err);
     }
     if (!status)
-        status = report(&o, &request, &plan, &code, &err);
+        status = report(&o, blocks, &request, &plan, &code, &err);
     fm_plan_reset(&plan);
     fm_request_reset(&request);
     return status ? fm_command_fail("plan", &err, typed) : code;

@@ -84,18 +84,43 @@ void fm_request_reset(fm_request *request)
     request->model = NULL;
 }
 
+// Recording one by one takes memory and time by the block; folding does not.
+enum { MAX_RECORDED_BLOCKS = 8192 };
+
+static bool too_many_blocks(const fm_request *request)
+{
+    return (int64_t)fm_model_arch(request->model)->n_layers > MAX_RECORDED_BLOCKS / request->recipe.accumulate;
+}
+
+static int64_t drawn_microbatches(const fm_request *request)
+{
+    // The first microbatch makes the gradients, the others add to them, the last may reduce them: three show it all.
+    return request->recipe.accumulate < 3 ? request->recipe.accumulate : 3;
+}
+
+bool fm_request_draws(const fm_request *request)
+{
+    fm_request shorter = *request;
+    shorter.recipe.accumulate = drawn_microbatches(request);
+    return !too_many_blocks(&shorter);
+}
+
 fm_status fm_request_plan(const fm_request *request, bool exact, bool full, fm_plan *plan, fm_err *err)
 {
+    if (full && too_many_blocks(request))
+        return fm_fail(err, FM_ERR_OVERFLOW,
+                       "layers %" PRIu32 " x accumulate %" PRId64
+                       ": at most %d blocks are recorded one by one; without --full, --why, --emit and --svg equal "
+                       "blocks are folded",
+                       fm_model_arch(request->model)->n_layers, request->recipe.accumulate, MAX_RECORDED_BLOCKS);
     fm_plan_options options = {.exact = exact, .full = full, .capability = exact ? 0 : request->machine.gpu.capability};
     return fm_plan_make(request->model, &request->recipe, &options, plan, err);
 }
 
 fm_status fm_request_plan_blocks(const fm_request *request, fm_plan *plan, fm_err *err)
 {
-    // The first microbatch makes the gradients, the others add to them, the last may reduce them: three show it all.
     fm_request shorter = *request;
-    if (shorter.recipe.accumulate > 3)
-        shorter.recipe.accumulate = 3;
+    shorter.recipe.accumulate = drawn_microbatches(request);
     return fm_request_plan(&shorter, false, true, plan, err);
 }
 

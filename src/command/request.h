@@ -16,8 +16,11 @@ typedef struct {
 fm_status fm_request_make(const fm_recipe *recipe, fm_request *out, bool *typed, fm_err *err) FM_MUST_USE;
 void fm_request_reset(fm_request *request);
 
-// Plans it. `exact`: as the exact cases were made. `full`: every block is recorded.
+// Plans it. `exact`: as the exact cases were made. `full`: every block is recorded; FM_ERR_OVERFLOW: they are too many.
 fm_status fm_request_plan(const fm_request *request, bool exact, bool full, fm_plan *plan, fm_err *err) FM_MUST_USE;
+
+// Whether there are few enough blocks to record each.
+bool fm_request_draws(const fm_request *request);
 
 // Plans it with every block recorded, as lists and pictures need it, and of many microbatches the first, one in the
 // middle and the last.

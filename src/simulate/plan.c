@@ -75,8 +75,10 @@ static fm_status folded(const fm_model *model, const fm_recipe *recipe, const fm
     (void)options;
     const fm_arch *arch = fm_model_arch(model);
     uint32_t first = arch->first_k_dense < arch->n_layers ? arch->first_k_dense : 0, period = period_of(arch, first);
-    uint32_t margin = recipe->prefetch > 0 ? (uint32_t)recipe->prefetch : 0;
     *folds = false;
+    if (recipe->prefetch >= (int64_t)arch->n_layers)
+        return FM_OK; // every block fetches to the end: no two are alike
+    uint32_t margin = recipe->prefetch > 0 ? (uint32_t)recipe->prefetch : 0;
     // FSDP1 with one unit: where rank 0's part of the flat parameter ends depends on all blocks at once.
     if (recipe->engine == FM_ENGINE_FSDP1 && recipe->wrap == FM_WRAP_ROOT)
         return FM_OK;
@@ -110,7 +112,7 @@ fm_status fm_plan_make(const fm_model *model, const fm_recipe *resolved, const f
         status = folded(model, resolved, options, record, &plan, &folds, err);
         if (status != FM_OK)
             return status;
-        record.microbatches = 0;
+        // Where blocks do not fold, microbatches still do.
     }
     if (!folds) {
         status = record_and_walk(model, resolved, &record, NULL, &plan, &folds, err);

@@ -356,7 +356,7 @@ static void prefetch_forward(fm_run *run, const unit *u)
     fsdp *f = state_of(run);
     if (run->recipe->prefetch <= 0 || u->layer == FM_NO_LAYER)
         return;
-    for (int64_t k = 1; k <= run->recipe->prefetch; k++)
+    for (int64_t k = 1; k <= run->recipe->prefetch && u->layer + k < run->n_layers; k++)
         for (uint32_t i = 1; i <= f->n_units; i++)
             if (f->units[i].layer != FM_NO_LAYER && f->units[i].layer == u->layer + k) {
                 unshard(run, &f->units[i]);
