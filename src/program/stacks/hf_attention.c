@@ -68,11 +68,13 @@ static void take_apart(fm_tape *t, fm_tensor *x, fm_qkv_layout layout, int64_t a
         for (unsigned i = 0; i < 3; i++)
             parts[i] = fm_op_transpose(t, parts[i], 1, 2);
         return;
-    case FM_QKV_SLICES:
+    case FM_QKV_SLICES: // all three are cut before any is seen as heads: backward goes the other way
         for (unsigned i = 0; i < 3; i++) {
             int64_t begin = i == 0 ? 0 : i == 1 ? a * d : (a + k) * d;
-            parts[i] = as_heads(t, fm_op_slice(t, x, -1, begin, begin + widths[i], 1), counts[i], d);
+            parts[i] = fm_op_slice(t, x, -1, begin, begin + widths[i], 1);
         }
+        for (unsigned i = 0; i < 3; i++)
+            parts[i] = as_heads(t, parts[i], counts[i], d);
         return;
     case FM_QKV_SELECT:
         view = fm_sink(fm_op_view(t, x, 5, (const int64_t[]){b, s, a, 3, d}));
@@ -171,19 +173,14 @@ static void rotate(fm_words *w, fm_value **q, fm_value **k, fm_value *cos_given,
 }
 
 // x1 cos - x2 sin, x2 cos + x1 sin of even and odd elements, joined
-static fm_tensor *rotated_pairs(fm_tape *t, fm_tensor *x, fm_tensor *cos, fm_tensor *sin)
+static fm_tensor *rotated_pairs(fm_tape *t, fm_tensor *even, fm_tensor *odd, fm_tensor *cos, fm_tensor *sin)
 {
-    int64_t d = x->shape[x->n_dims - 1];
-    fm_tensor *even = fm_sink(fm_op_slice(t, x, -1, 0, d, 2)), *odd = fm_sink(fm_op_slice(t, x, -1, 1, d, 2));
     fm_tensor *a = fm_sink(fm_op_mul(t, even, cos)), *parts[2];
     parts[0] = fm_sink(fm_op_sub(t, fm_float(a), fm_op_mul(t, odd, sin)));
     a = fm_sink(fm_op_mul(t, odd, cos));
     parts[1] = fm_op_add(t, fm_float(a), fm_op_mul(t, even, sin));
     fm_float(parts[0]);
-    fm_tensor *out = fm_sink(fm_op_cat(t, 2, parts, -1));
-    fm_tensor_release(t, even);
-    fm_tensor_release(t, odd);
-    return fm_float(out);
+    return fm_op_cat(t, 2, parts, -1);
 }
 
 // cat([(rot * cos) + (rotate_half(rot) * sin), pass]): slices of x; a slice of everything is x itself
@@ -225,9 +222,14 @@ static void rotate_as(fm_words *w, fm_rotation kind, fm_value **q, fm_value **k,
         rot[i] = local(dims < d ? fm_op_slice(t, x, -1, 0, dims, 1) : x);
         pass[i] = local(fm_op_slice(t, x, -1, dims, d, 1));
     }
+    for (unsigned i = 0; kind == FM_ROTATE_INTERLEAVE && i < 2; i++) { // even and odd, of both before either is turned
+        fm_tensor *x = fm_hf_tensor(*variables[i]);
+        rot[i] = local(fm_op_slice(t, x, -1, 0, x->shape[x->n_dims - 1], 2));
+        pass[i] = local(fm_op_slice(t, x, -1, 1, x->shape[x->n_dims - 1], 2));
+    }
     for (unsigned i = 0; i < 2; i++) {
         fm_tensor *x = fm_hf_tensor(*variables[i]);
-        made[i] = kind == FM_ROTATE_INTERLEAVE ? fm_sink(rotated_pairs(t, x, cos, sin))
+        made[i] = kind == FM_ROTATE_INTERLEAVE ? fm_sink(rotated_pairs(t, rot[i], pass[i], cos, sin))
                   : kind == FM_ROTATE_PHI3     ? fm_sink(rotated_part(t, x, rot[i], pass[i], cos, sin))
                                                : rotated_in_fp32(t, x, cos, sin, kind == FM_ROTATE_QWEN);
     }

@@ -15,6 +15,12 @@ void fm_hf_deepseek_router(fm_hf *hf, fm_tensor *rows, const fm_router *how, fm_
     fm_tensor *choice = fm_tensor_new(t, 2, by_expert, FM_ELEM_F32, "add");
     const int64_t two_best[3] = {tokens, groups, 2}, chosen_groups[2] = {tokens, how->top_k_groups};
     fm_tensor *best = fm_tensor_new(t, 3, two_best, FM_ELEM_F32, "topk"), *best_at = fm_tensor_new(t, 3, two_best, FM_ELEM_I64, "topk");
+    // What only the graph holds: a checkpointed forward keeps nothing.
+    bool graph_holds = !t->packing || t->recomputing;
+    if (!graph_holds) {
+        fm_tensor_release(t, best_at);
+        best_at = NULL;
+    }
     fm_tensor *group_scores = fm_tensor_new(t, 2, by_group, FM_ELEM_F32, "sum");
     fm_tensor_release(t, best);
     fm_tensor *unused = fm_tensor_new(t, 2, chosen_groups, FM_ELEM_F32, "topk"), *group_at = fm_tensor_new(t, 2, chosen_groups, FM_ELEM_I64, "topk");
@@ -23,21 +29,24 @@ void fm_hf_deepseek_router(fm_hf *hf, fm_tensor *rows, const fm_router *how, fm_
     fm_tensor *kept = fm_tensor_new(t, 2, by_expert, FM_ELEM_BOOL, "_to_copy"), *dropped = fm_tensor_new(t, 2, by_expert, FM_ELEM_BOOL, "bitwise_not");
     fm_tensor_release(t, kept);
     fm_tensor *masked = fm_tensor_new(t, 2, by_expert, FM_ELEM_F32, "masked_fill");
+    if (!graph_holds) {
+        fm_tensor_release(t, dropped);
+        dropped = NULL;
+    }
     fm_tensor_release(t, choice);
     const int64_t picked[2] = {tokens, how->top_k};
     unused = fm_tensor_new(t, 2, picked, FM_ELEM_F32, "topk");
     *indices = fm_tensor_new(t, 2, picked, FM_ELEM_I64, "topk");
     fm_tensor_release(t, unused);
-    fm_tensor *w = fm_sink(fm_op_gather(t, scores, *indices));
+    fm_tensor *w = fm_sink(fm_op_gather(t, scores, *indices)), *denominator = NULL;
     if (how->norm_topk) {
-        fm_tensor *denominator = fm_sink(fm_op_add_scalar(t, fm_op_sum_dim(t, w, -1, true)));
+        denominator = fm_sink(fm_op_add_scalar(t, fm_op_sum_dim(t, w, -1, true)));
         fm_tensor *divided = fm_sink(fm_op_div_into(t, w, denominator));
         fm_tensor_release(t, w);
-        fm_tensor_release(t, denominator);
         w = divided;
     }
     *weights = fm_sink(fm_op_mul_scalar(t, w));
-    fm_tensor *locals[] = {w, dropped, masked, best_at, group_scores, group_at, group_mask, mask, scores};
+    fm_tensor *locals[] = {w, dropped, masked, best_at, group_scores, group_at, group_mask, mask, denominator, scores};
     for (unsigned i = 0; i < sizeof locals / sizeof *locals; i++)
         fm_tensor_release(t, locals[i]);
 }
