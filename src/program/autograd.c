@@ -195,6 +195,7 @@ static void recompute(fm_tape *t, fm_frame *f)
     t->recomputing = true;
     fm_tensor *input = fm_tensor_alias(t, f->input);
     input->requires_grad = true;
+    input->is_leaf = false; // it came from the graph: autocast shares casts of leaves only
     if (f->autocast.enabled)
         fm_autocast_enter(t, f->autocast.low);
     fm_tensor *out = f->fn(t, f->context, input);
