@@ -4,7 +4,7 @@
 // (a row is a multiple of the block), decoding takes any number of whole blocks. Both are pure: the same bytes on every
 // machine, compiler, instruction set and cut into calls, so a caller may give rows to as many threads as it likes.
 //
-// What the bytes are worth (checked against ../shared/golden/quant):
+// What the bytes are worth (checked against ggml's own bytes: tests/golden/quant_blocks):
 //   exact    f16 bf16 q8_0 q4_0 q4_1 q5_0 q5_1 mxfp4 nvfp4, without importance weights: the bytes of ggml's own encoder
 //            (q4_0: of ggml compiled without fused multiply-add).
 //   quality  q2_k q3_k q4_k q5_k q6_k iq4_nl iq4_xs, and every format under importance weights: our own search for the

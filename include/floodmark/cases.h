@@ -1,4 +1,4 @@
-// Case files: CSV with one training run a row and the bytes that it took (the columns of cases/README.md).
+// Case files: CSV with one training run a row and the bytes that it took (columns: docs/recipes.md).
 //
 // A file is read as a stream, one row at a time, in memory that does not grow with it. CSV as in RFC 4180: quotes, doubled
 // quotes, line ends inside quotes, LF or CRLF; also a UTF-8 byte order mark, and a last row without a line end.

@@ -1,4 +1,4 @@
-// A recipe: how a model is trained. One field per column of the cases' vocabulary (cases/README.md), typed.
+// A recipe: how a model is trained. One field per column of the cases' vocabulary (docs/recipes.md), typed.
 //
 // One table, FM_RECIPE_FIELDS, drives the struct's readers and writers: command line flags (`--seq 4096`), recipe files
 // (YAML or JSON), `--help` and the cells of case files. A field nobody has set is *empty*: its origin is
