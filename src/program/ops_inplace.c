@@ -49,6 +49,12 @@ fm_tensor *fm_op_add_into(fm_tape *t, fm_tensor *a, fm_tensor *b)
     return fm_done(t, n, fm_tensor_alias(t, a), b, NULL, NULL);
 }
 
+fm_tensor *fm_op_div_scalar_into(fm_tape *t, fm_tensor *x)
+{
+    fm_grad_node *n = fm_grad_node_new(t, fm_div_row(), 1, &x);
+    return fm_done(t, n, fm_tensor_alias(t, x), x, NULL, NULL);
+}
+
 // saved: 0 the index on the device
 static void index_list_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {

@@ -505,9 +505,9 @@ static fm_tensor *falcon_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *
             return merge_heads_copying(t, out);
         return merge_inline(t, out, b, a);
     }
-    fm_tensor *scores = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_matmul(t, q, fm_op_transpose(t, k, 2, 3)))));
-    fm_tensor *p;
+    fm_tensor *scores = fm_op_matmul(t, q, fm_op_transpose(t, k, 2, 3)), *p;
     if (how->alibi) {
+        scores = fm_hf_tensor(w->let(w, fm_hf_value(scores)));
         scores = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_to(t, scores, FM_ELEM_F32)))); // beside the product itself
         fm_tensor *biased =
             fm_hf_tensor(w->let(w, fm_hf_value(fm_op_add(t, scores,
@@ -516,7 +516,9 @@ static fm_tensor *falcon_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *
         p = fm_sink(fm_op_softmax(t, fm_op_add(t, biased, mask), (int)q->elem));
         assign(t, &p, fm_op_dropout(t, p, how->dropout));
     } else {
+        scores = fm_sink(fm_op_div_scalar_into(t, scores)); // the name goes to the probabilities
         p = fm_sink(fm_op_softmax(t, mask ? fm_op_add(t, scores, mask) : scores, (int)q->elem));
+        fm_tensor_release(t, scores);
     }
     fm_tensor *out = merge_inline(t, fm_op_matmul(t, p, v), b, a);
     *weights = fm_hf_value(fm_float(p));
