@@ -5,13 +5,19 @@
 #include <stdbool.h>
 #include "base/buf.h"
 
-// argv[0] is the command's name ("plan").
-int fm_command_numbers(int argc, char **argv);
-int fm_command_inspect(int argc, char **argv);
-int fm_command_quantize(int argc, char **argv);
-int fm_command_compare(int argc, char **argv);
-int fm_command_plan(int argc, char **argv);
-int fm_command_validate(int argc, char **argv);
+// The table of commands: name, what `floodmark --help` says of it. src/command/NAME.c defines
+// int fm_command_NAME(int argc, char **argv); argv[0] is the command's name.
+#define FM_COMMAND_LIST(X)                                                                       \
+    X(plan, "how high memory rises in a training step, when, made of what, and whether it fits") \
+    X(validate, "predictions against measured or simulated truth, row by row")                   \
+    X(inspect, "the units, parameters and bytes of a model or a weight file")                    \
+    X(quantize, "weights in fewer bits, with a report of what it cost")                          \
+    X(compare, "one tensor under several schemes, side by side")                                 \
+    X(numbers, "the number types, or what becomes of a value in each of them")
+
+#define FM_COMMAND_DECLARE(name, help) int fm_command_##name(int argc, char **argv);
+FM_COMMAND_LIST(FM_COMMAND_DECLARE)
+#undef FM_COMMAND_DECLARE
 
 // Prints "floodmark COMMAND: message" on stderr and returns the exit status: 2 for what a person typed wrong
 // (FM_ERR_USAGE, also a flag's value: `typed`), else 1. An empty message is not printed.

@@ -14,12 +14,9 @@ static const struct command {
     const char *name, *help;
     int (*run)(int argc, char **argv);
 } commands[] = {
-    {"plan", "how high memory rises in a training step, when, made of what, and whether it fits", fm_command_plan},
-    {"validate", "predictions against measured or simulated truth, row by row", fm_command_validate},
-    {"inspect", "the units, parameters and bytes of a model or a weight file", fm_command_inspect},
-    {"quantize", "weights in fewer bits, with a report of what it cost", fm_command_quantize},
-    {"compare", "one tensor under several schemes, side by side", fm_command_compare},
-    {"numbers", "the number types, or what becomes of a value in each of them", fm_command_numbers},
+#define ROW(name, help) {#name, help, fm_command_##name},
+    FM_COMMAND_LIST(ROW)
+#undef ROW
 };
 enum { N_COMMANDS = sizeof commands / sizeof commands[0] };
 
