@@ -8,7 +8,7 @@
 
 static const int32_t no_low = INT32_MAX, no_high = INT32_MIN;
 
-static fm_status check_weights(const fm_scheme *s, const float *weights, fm_err *err)
+fm_status fm_check_weights(const fm_scheme *s, const float *weights, fm_err *err)
 {
     if (s->calibration == FM_CALIBRATION_WEIGHTED && !weights)
         return fm_fail(err, FM_ERR_VALUE, "weighted calibration needs the importance of each column");
@@ -19,7 +19,7 @@ static fm_status check_weights(const fm_scheme *s, const float *weights, fm_err 
 
 typedef struct {
     const fm_scheme *s;
-    fm_grid_desc g;
+    const fm_grid_desc *g;
     const float *x, *weights;
     uint64_t rows, cols, stride;
     float global;
@@ -38,16 +38,16 @@ static void extremes(const group *v, float *lo, float *hi)
 static fm_group_scale search(const group *v, float lo, float hi)
 {
     int n = fm_scale_candidates(v->s);
-    fm_group_scale best = fm_scale_candidate(v->s, &v->g, lo, hi, v->global, 0);
+    fm_group_scale best = fm_scale_candidate(v->s, v->g, lo, hi, v->global, 0);
     if (n == 1)
         return best;
     const float *weights = v->s->calibration == FM_CALIBRATION_WEIGHTED ? v->weights : NULL;
     double least = 0;
     for (int i = 0; i < n; i++) {
-        fm_group_scale one = fm_scale_candidate(v->s, &v->g, lo, hi, v->global, i);
+        fm_group_scale one = fm_scale_candidate(v->s, v->g, lo, hi, v->global, i);
         double sum = 0;
         for (uint64_t r = 0; r < v->rows; r++)
-            sum += fm_grid_error(&v->g, v->cols, v->x + r * v->stride, weights, one.scale, one.zero);
+            sum += fm_grid_error(v->g, v->cols, v->x + r * v->stride, weights, one.scale, one.zero);
         if (i == 0 || sum < least) {
             least = sum;
             best = one;
@@ -82,28 +82,35 @@ static fm_status kl_range(const group *v, float *lo, float *hi, fm_err *err)
     float a = larger_magnitude(*lo, *hi);
     for (uint64_t r = 0; r < v->rows; r++)
         fm_kl_feed(bins, a, v->cols, v->x + r * v->stride);
-    *hi = fm_kl_threshold(v->s, &v->g, bins, a);
+    *hi = fm_kl_threshold(v->s, v->g, bins, a);
     *lo = -*hi;
     fm_free(bins);
+    return FM_OK;
+}
+
+fm_status fm_calibrate_described(const fm_scheme *s, const fm_grid_desc *g, const float *x, uint64_t rows,
+                                 uint64_t cols, uint64_t stride, const float *weights, float global,
+                                 fm_group_scale *out, fm_err *err)
+{
+    group v = {s, g, x, weights, rows, cols, stride, global};
+    float lo, hi;
+    if (s->calibration == FM_CALIBRATION_PERCENTILE)
+        percentile_range(&v, &lo, &hi);
+    else
+        extremes(&v, &lo, &hi);
+    fm_status status;
+    if (s->calibration == FM_CALIBRATION_KL && (status = kl_range(&v, &lo, &hi, err)))
+        return status;
+    *out = search(&v, lo, hi);
     return FM_OK;
 }
 
 fm_status fm_calibrate_group(const fm_scheme *s, const float *x, uint64_t rows, uint64_t cols, uint64_t stride,
                              const float *weights, float global, fm_group_scale *out, fm_err *err)
 {
-    fm_status status = check_weights(s, weights, err);
-    if (status)
-        return status;
-    group v = {s, fm_grid_describe(s), x, weights, rows, cols, stride, global};
-    float lo, hi;
-    if (s->calibration == FM_CALIBRATION_PERCENTILE)
-        percentile_range(&v, &lo, &hi);
-    else
-        extremes(&v, &lo, &hi);
-    if (s->calibration == FM_CALIBRATION_KL && (status = kl_range(&v, &lo, &hi, err)))
-        return status;
-    *out = search(&v, lo, hi);
-    return FM_OK;
+    fm_grid_desc g = fm_grid_describe(s);
+    fm_status status = fm_check_weights(s, weights, err);
+    return status ? status : fm_calibrate_described(s, &g, x, rows, cols, stride, weights, global, out, err);
 }
 
 // ---- groups that come in pieces ----
@@ -155,7 +162,7 @@ static bool reserve(fm_calibrator *c)
 fm_status fm_calibrator_create(const fm_scheme *s, uint64_t n_rows, uint64_t n_cols, const float *weights, float global,
                                fm_calibrator **out, fm_err *err)
 {
-    fm_status status = check_weights(s, weights, err);
+    fm_status status = fm_check_weights(s, weights, err);
     if (status)
         return status;
     if (s->granularity != FM_GRANULARITY_TENSOR && s->granularity != FM_GRANULARITY_COLUMN)

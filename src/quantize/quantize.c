@@ -76,15 +76,14 @@ fm_status fm_quantize_calibrate(const fm_scheme *s, uint64_t rows, uint64_t cols
     if (s->granularity == FM_GRANULARITY_TENSOR || s->granularity == FM_GRANULARITY_COLUMN)
         return calibrate_long(s, rows, cols, stride, x, weights, global, scales, err);
     shape g = group_shape(s, rows, cols);
+    fm_grid_desc grid = fm_grid_describe(s);
+    fm_status status = fm_check_weights(s, weights, err);
     for (uint64_t r = 0; r < rows; r += g.rows)
-        for (uint64_t c = 0; c < cols; c += g.cols) {
-            fm_status status =
-                fm_calibrate_group(s, x + r * stride + c, smaller(g.rows, rows - r), smaller(g.cols, cols - c), stride,
-                                   weights ? weights + c : NULL, global, scales++, err);
-            if (status)
-                return status;
-        }
-    return FM_OK;
+        for (uint64_t c = 0; c < cols && !status; c += g.cols)
+            status = fm_calibrate_described(s, &grid, x + r * stride + c, smaller(g.rows, rows - r),
+                                            smaller(g.cols, cols - c), stride, weights ? weights + c : NULL, global,
+                                            scales++, err);
+    return status;
 }
 
 // Index of the dynamic8 value nearest to v.

@@ -12,11 +12,18 @@ static bool is_finite(float x)
     return (u & 0x7f800000) != 0x7f800000;
 }
 
-static void add_run(fm_quant_error *e, size_t n, const float *x, const float *decoded, float low, float high)
+static bool finite_row(uint64_t n, const float *x, const float *decoded)
+{
+    return fm_first_non_finite(n, x) == n && fm_first_non_finite(n, decoded) == n;
+}
+
+// all_finite: known of a whole row, so that short runs need not look.
+static void add_run(fm_quant_error *e, bool all_finite, size_t n, const float *x, const float *decoded, float low,
+                    float high)
 {
     fm_quantize_sums sums = {.max_abs = (float)e->max_abs, .max_abs_err = (float)e->max_abs_err};
     const fm_quantize_kernels *k = fm_quantize_kernels_chosen();
-    if (fm_first_non_finite(n, x) == n && fm_first_non_finite(n, decoded) == n)
+    if (all_finite)
         k->measure(n, x, decoded, low, high, &sums);
     else
         for (size_t i = 0; i < n; i++)
@@ -68,7 +75,8 @@ void fm_quant_error_add(fm_quant_error *e, const fm_scheme *s, uint64_t rows, ui
 {
     if (!s || s->scale == FM_SCALE_NONE || s->granularity == FM_GRANULARITY_COLUMN) {
         for (uint64_t r = 0; r < rows; r++)
-            add_run(e, cols, x + r * stride, decoded + r * cols, -INFINITY, INFINITY);
+            add_run(e, finite_row(cols, x + r * stride, decoded + r * cols), cols, x + r * stride, decoded + r * cols,
+                    -INFINITY, INFINITY);
         if (!s || s->scale == FM_SCALE_NONE)
             return;
         fm_grid_desc g = fm_grid_describe(s);
@@ -85,13 +93,15 @@ void fm_quant_error_add(fm_quant_error *e, const fm_scheme *s, uint64_t rows, ui
                           : s->granularity == FM_GRANULARITY_TILE ? s->block_rows
                                                                   : 1;
     uint64_t group_cols = s->block_cols ? s->block_cols : cols, per_row = cols ? (cols - 1) / group_cols + 1 : 0;
-    for (uint64_t r = 0; r < rows; r++)
+    for (uint64_t r = 0; r < rows; r++) {
+        bool finite = finite_row(cols, x + r * stride, decoded + r * cols);
         for (uint64_t c = 0, i = 0; c < cols; c += group_cols, i++) {
             float low, high;
             limits(&g, scales + r / group_rows * per_row + i, &low, &high);
-            add_run(e, cols - c < group_cols ? cols - c : group_cols, x + r * stride + c, decoded + r * cols + c, low,
-                    high);
+            add_run(e, finite, cols - c < group_cols ? cols - c : group_cols, x + r * stride + c,
+                    decoded + r * cols + c, low, high);
         }
+    }
 }
 
 void fm_quant_error_merge(fm_quant_error *sum, const fm_quant_error *more)
