@@ -46,7 +46,14 @@ void fm_clip_norms_one_by_one(fm_run *run)
     fm_run_round(run, &at, FM_NO_LAYER);
     static const char *const ops[] = {"", "linalg_vector_norm", "pow", "pow", "mul", "clamp"};
     for (unsigned i = 1; i < 6; i++) {
+        fm_tensor *sum = NULL, *inverse = NULL; // the coefficient is a number divided by (norm + 1e-6)
+        if (i == 4) {
+            sum = fm_tensor_on(t, FM_TIER_DEVICE, FM_ROLE_CLIP, 1, FM_ELEM_F32, "add");
+            inverse = fm_tensor_on(t, FM_TIER_DEVICE, FM_ROLE_CLIP, 1, FM_ELEM_F32, "reciprocal");
+        }
         scalars[i] = fm_tensor_on(t, FM_TIER_DEVICE, FM_ROLE_CLIP, 1, FM_ELEM_F32, ops[i]);
+        fm_tensor_release(t, inverse);
+        fm_tensor_release(t, sum);
         if (i == 1 || i == 3) {
             fm_tensor_release(t, scalars[i - 1]);
             scalars[i - 1] = NULL;

@@ -13,6 +13,7 @@
 typedef struct {
     uint32_t *params, n_params;
     uint64_t *offset;           // [n_params] of each parameter in the flat one
+    uint64_t *gap;              // [n_params] elements of padding behind it
     uint64_t n_flat, n_shard;   // elements: padded to the ranks; of rank 0
     uint32_t layer, module;
     fm_tensor *flat;            // the leaf; its storage is empty while sharded
@@ -101,8 +102,14 @@ static void contiguous(fm_tensor *x, const fm_parameter *p)
 static void split_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
     const unit *u = n->context;
+    fm_tensor **zeros = fm_tape_alloc(t, (u->n_params + 1) * sizeof *zeros);
     (void)grads;
+    for (uint32_t i = 0; i < u->n_params; i++) // padding is a part that nothing came from
+        if (u->gap[i])
+            zeros[i] = fm_tensor_new(t, 1, (const int64_t[]){(int64_t)u->gap[i]}, (fm_elem)u->flat->elem, "zeros");
     results[0] = fm_tensor_new(t, 1, u->flat->shape, (fm_elem)u->flat->elem, "cat");
+    for (uint32_t i = 0; i < u->n_params; i++)
+        fm_tensor_release(t, zeros[i]);
 }
 static const fm_row split_row = {"SplitWithSizesBackward", split_backward};
 
@@ -433,6 +440,11 @@ static void new_unit(fm_run *run, const char *path, uint32_t layer, bool *taken,
     uint64_t ranks = (uint64_t)run->recipe->shard;
     u->n_flat = round_up(total, ranks);
     u->n_shard = u->n_flat / ranks;
+    u->gap = fm_tape_alloc(t, (u->n_params + 1) * sizeof *u->gap);
+    for (uint32_t i = 0; i < u->n_params; i++) {
+        uint64_t next = i + 1 < u->n_params ? u->offset[i + 1] : u->n_flat;
+        u->gap[i] = next - u->offset[i] - run->parameters[u->params[i]].n_elems;
+    }
 }
 
 static void make_tensors(fm_run *run, unit *u)
