@@ -44,7 +44,7 @@ fm_tensor *fm_op_layer_norm(fm_tape *t, fm_tensor *x, fm_tensor *weight, fm_tens
     fm_tensor *cx = fm_autocast_operand(t, x, FM_CAST_FP32);
     fm_tensor *cw = fm_autocast_operand(t, weight, FM_CAST_FP32), *cb = fm_autocast_operand(t, bias, FM_CAST_FP32);
     if (!fm_tensor_is_contiguous(cx))
-        cx = fm_op_clone(t, cx);
+        fm_tape_scratch(t, fm_tensor_bytes(cx), "native_layer_norm"); // the kernel reads a contiguous copy
     fm_tensor *operands[3] = {cx, cw, cb};
     fm_grad_node *n = fm_grad_node_new(t, &layer_norm_row, 3, operands);
     fm_grad_node_save(t, n, 0, cx);

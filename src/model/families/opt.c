@@ -63,8 +63,8 @@ static fm_value *decoder(fm_words *w, const fm_arch *arch)
     fm_value *embeds = w_let(w, w->embedding(w, "embed_tokens", arch->vocab, arch->embed_width, w->ids(w)));
     w->opt_positions(w, &ones, &ids);
     w_let(w, ones);
+    fm_masks(w, arch, embeds, &args, &masks); // told of no positions
     args.positions = w_let(w, ids);
-    fm_masks(w, arch, embeds, &args, &masks);
     fm_value *placed = w_let(w, w->embedding(w, "embed_positions", arch->max_positions + 2, arch->hidden,
                                              w->offset_ids(w, args.positions, 2)));
     if (projects)

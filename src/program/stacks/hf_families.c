@@ -136,10 +136,10 @@ static void opt_positions(fm_words *w, fm_value **ones, fm_value **ids)
     fm_tape *t = hf->t;
     const int64_t *shape = hf->run->ids->shape;
     fm_tensor *mask = fm_tensor_new(t, 2, shape, FM_ELEM_F32, "ones");
-    fm_tensor *x = fm_op_plain(t, mask, NULL, FM_ELEM_F32, "cumsum");
-    x = fm_op_plain(t, x, mask, FM_ELEM_F32, "mul");
-    x = fm_op_plain(t, x, NULL, FM_ELEM_F32, "sub");
+    fm_tensor *count = fm_sink(fm_op_plain(t, mask, NULL, FM_ELEM_F32, "cumsum")); // the name that the ids take over
+    fm_tensor *x = fm_op_plain(t, fm_op_plain(t, count, mask, FM_ELEM_F32, "mul"), NULL, FM_ELEM_F32, "sub");
     *ids = fm_hf_value(fm_op_plain(t, x, NULL, FM_ELEM_I64, "_to_copy"));
+    fm_tensor_release(t, count);
     *ones = fm_hf_value(fm_float(mask));
 }
 

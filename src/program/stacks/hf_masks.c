@@ -111,8 +111,8 @@ static fm_value *causal_mask(fm_words *w, const fm_arch *arch, uint32_t window, 
     fm_hf *hf = fm_hf_of(w);
     const fm_tensor *x = fm_hf_tensor(hidden);
     int64_t b = x->shape[0], s = x->shape[1];
-    (void)positions;
-    look_for_packed_sequences(hf->t, b, s);
+    if (positions)
+        look_for_packed_sequences(hf->t, b, s);
     bool eager = fm_hf_is_eager(hf), windowed = window && s >= (int64_t)window;
     if (hf->run->recipe->attention == FM_ATTENTION_FLASH || (!eager && !windowed && !arch->family->always_mask))
         return NULL;
