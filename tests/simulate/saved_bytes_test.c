@@ -340,6 +340,72 @@ static void check_file(const char *path, tally *t)
             print_message("    %s differs in %u rows\n", t->wrong_columns[i], t->wrong_by_column[i]);
 }
 
+// Whole models at their depth: the peaks of forward and of backward, and what is kept between.
+static void check_depth(const row *names, const row *r, tally *t)
+{
+    fm_err err = {0};
+    fm_recipe recipe;
+    fm_plan plan;
+    fm_model *model = NULL;
+    timeline l;
+    resolve_row(names, r, &recipe);
+    FM_ASSERT_OK(fm_model_open(cell(names, r, "model"), &(fm_model_options){0}, &model, &err));
+    FM_ASSERT_OK(fm_plan_make(model, &recipe, &(fm_plan_options){.full = true, .capability = 80}, &plan, &err));
+    draw(&plan.program, unit_name(model, FM_UNIT_HEAD, 0), &l);
+    const struct {
+        const char *column;
+        int64_t value;
+    } wanted[] = {
+        {"end_fwd_bytes", l.level[l.end_forward]},
+        {"end_fwd_r512", l.rounded[l.end_forward]},
+        {"fwd_peak_bytes", highest(l.level, l.start, l.end_forward)},
+        {"fwd_peak_r512", highest(l.rounded, l.start, l.end_forward)},
+        {"bwd_peak_bytes", highest(l.level, l.end_forward, l.end_backward)},
+        {"bwd_peak_r512", highest(l.rounded, l.end_forward, l.end_backward)},
+    };
+    t->n_rows++;
+    for (size_t i = 0; i < sizeof wanted / sizeof *wanted; i++) {
+        long long truth = strtoll(cell(names, r, wanted[i].column), NULL, 10);
+        t->n_figures++;
+        if (truth == wanted[i].value)
+            continue;
+        t->n_wrong++;
+        print_error("%s %sx%s %s %s checkpoint %s: %s is %lld, measured %lld\n", cell(names, r, "model"),
+                    cell(names, r, "batch"), cell(names, r, "seq"), cell(names, r, "precision"),
+                    cell(names, r, "attention"), cell(names, r, "checkpointing"), wanted[i].column,
+                    (long long)wanted[i].value, truth);
+    }
+    forget(&l);
+    fm_plan_reset(&plan);
+    fm_model_destroy(model);
+}
+
+static void test_whole_models(void **state)
+{
+    static char path[4200], head[8192], line[8192];
+    const char *shared = fm_test_shared();
+    row names, r;
+    tally t = {0};
+    (void)state;
+    if (!shared)
+        skip();
+    snprintf(path, sizeof path, "%s/oracle/activations/full_depth_peaks.csv", shared);
+    FILE *f = fopen(path, "r");
+    assert_non_null(f);
+    assert_non_null(fgets(head, sizeof head, f));
+    head[strcspn(head, "\r\n")] = 0;
+    split_row(head, &names);
+    while (fgets(line, sizeof line, f)) {
+        line[strcspn(line, "\r\n")] = 0;
+        split_row(line, &r);
+        check_depth(&names, &r, &t);
+    }
+    fclose(f);
+    print_message("%s: %u whole models, %u figures compared, %u differ\n", path, t.n_rows, t.n_figures, t.n_wrong);
+    assert_true(t.n_rows >= 30);
+    assert_int_equal(t.n_wrong, 0);
+}
+
 static void test_subset(void **state)
 {
     char path[2048];
@@ -368,6 +434,7 @@ static void test_all_rows(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {cmocka_unit_test(test_subset), cmocka_unit_test(test_all_rows)};
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_subset), cmocka_unit_test(test_all_rows),
+                                       cmocka_unit_test(test_whole_models)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
