@@ -8,8 +8,9 @@
 #include "base/atomic_file.h"
 #include "command/command.h"
 #include "command/flags.h"
+#include "command/plan_gather.h"
 #include "command/plan_why.h"
-#include "command/request.h"
+#include "simulate/request.h"
 
 static const char usage[] =
     "Usage: floodmark plan MODEL --on MACHINE [FLAG...]\n"
@@ -174,9 +175,9 @@ static fm_status report(const options *o, bool blocks, const fm_request *request
     fm_plan_view view;
     bool timeline =
         blocks && (o->svg || o->emit == EMIT_TIMELINE || (!o->json && !o->has_role && o->emit == EMIT_NOTHING));
-    fm_status status = timeline ? fm_request_series(plan, &series, &n_series, err) : FM_OK;
+    fm_status status = timeline ? fm_view_series(plan, &series, &n_series, err) : FM_OK;
     if (!status) {
-        fm_request_view(request, plan, series, n_series, &view);
+        fm_view_gather(request, plan, series, n_series, &view);
         *code = fm_view_judge(&view).verdict == FM_VERDICT_DOES_NOT_FIT ? 3 : 0;
     }
     if (!status && o->has_role)

@@ -1,7 +1,9 @@
 // What is behind a number: the buffers of one role that are alive at the peak.
 #ifndef FM_COMMAND_PLAN_WHY_H
 #define FM_COMMAND_PLAN_WHY_H
-#include "command/request.h"
+#include "base/buf.h"
+#include "base/units.h"
+#include "simulate/request.h"
 
 // Finds a role by its name ('-' for '_' too). FM_ERR_USAGE with the nearest.
 fm_status fm_why_role(const char *name, fm_role *role, fm_err *err) FM_MUST_USE;

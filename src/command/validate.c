@@ -6,11 +6,12 @@
 #include "base/alloc.h"
 #include "base/json_out.h"
 #include "base/table.h"
+#include "base/units.h"
 #include "command/command.h"
 #include "command/flags.h"
-#include "command/request.h"
 #include "command/score.h"
 #include "floodmark/cases.h"
+#include "simulate/request.h"
 
 static const char usage[] =
     "Usage: floodmark validate CASES.csv [FLAG...]\n"
@@ -168,7 +169,7 @@ static fm_status ask(run *r, const fm_case *c, fm_err *err)
         return fm_fail_memory(err, "validate");
     if (status)
         return refuse(r, c, why.message, err);
-    if (!fm_request_roles(&r->plan, c->phase, &predicted, roles)) {
+    if (!fm_plan_roles(&r->plan, c->phase, &predicted, roles)) {
         char reason[120];
         snprintf(reason, sizeof reason, "phase %s: this recipe has no such phase",
                  fm_word_text(FM_FIELD_PHASE, (int)c->phase));

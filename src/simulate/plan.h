@@ -6,6 +6,7 @@
 #ifndef FM_SIMULATE_PLAN_H
 #define FM_SIMULATE_PLAN_H
 #include "floodmark/model.h"
+#include "floodmark/plan.h"
 #include "floodmark/recipe.h"
 #include "program/program.h"
 #include "simulate/ledger.h"
@@ -15,11 +16,6 @@ typedef struct {
     bool full;           // record every block and microbatch
     uint32_t capability; // of the GPU, 80 = 8.0; 0: 90
 } fm_plan_options;
-
-// Arithmetic after backward, bytes on one rank: no step counters, no temporaries; gradients as the engine shards them.
-typedef struct {
-    uint64_t parameters, gradients, optimizer, master, total;
-} fm_plan_states;
 
 typedef struct {
     fm_ledger ledger;
@@ -36,6 +32,16 @@ void fm_plan_reset(fm_plan *plan); // NULL allowed
 
 // The figure of a case's phase column ("forward", "optimizer2", "steady", "run", "host", ...). 0 when the plan has no such phase.
 uint64_t fm_plan_figure(const fm_plan *plan, fm_at_kind phase);
+
+// The name of a case's phase ("backward2") for a phase of a step; NULL for those that no case asks for.
+const char *fm_plan_phase_name(unsigned step, unsigned phase);
+
+// The phase with the highest peak of the steps [first_step, end_step), 0 being init; NULL when there is none. Borrowed.
+const fm_phase_level *fm_plan_highest(const fm_plan *plan, unsigned first_step, unsigned end_step);
+
+// Where a figure of a plan is taken: its bytes, and the bytes by role that make it. `roles` [FM_N_ROLES]. False when the plan has
+// no such phase (a clip without clipping).
+bool fm_plan_roles(const fm_plan *plan, fm_at_kind at, uint64_t *bytes, uint64_t *roles);
 
 // States alone, without recording.
 fm_status fm_plan_state_bytes(const fm_model *model, const fm_recipe *resolved, fm_plan_states *out, fm_err *err) FM_MUST_USE;

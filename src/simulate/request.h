@@ -1,7 +1,7 @@
 // From what a person or a case says to a model, a machine and a resolved recipe: the beginning of plan and validate.
-#ifndef FM_COMMAND_REQUEST_H
-#define FM_COMMAND_REQUEST_H
-#include "command/plan_view.h"
+#ifndef FM_SIMULATE_REQUEST_H
+#define FM_SIMULATE_REQUEST_H
+#include "floodmark/machine.h"
 #include "floodmark/model.h"
 #include "simulate/plan.h"
 
@@ -25,15 +25,4 @@ bool fm_request_draws(const fm_request *request);
 // Plans it with every block recorded, as lists and pictures need it, and of many microbatches the first, one in the
 // middle and the last.
 fm_status fm_request_plan_blocks(const fm_request *request, fm_plan *plan, fm_err *err) FM_MUST_USE;
-
-// Where a figure of a plan is taken: the bytes by role that make it. `roles` [FM_N_ROLES]. False when the plan has no
-// such phase (a clip without clipping).
-bool fm_request_roles(const fm_plan *plan, fm_at_kind at, uint64_t *bytes, uint64_t *roles);
-
-// What `plan` shows of a plan; the series (may be NULL) is owned by the caller. Everything in *view is borrowed.
-void fm_request_view(const fm_request *request, const fm_plan *plan, const uint64_t *series, size_t n_series,
-                     fm_plan_view *view);
-
-// Device levels after each event of a program recorded in full, and where each phase begins. *series: fm_free.
-fm_status fm_request_series(const fm_plan *plan, uint64_t **series, size_t *n_series, fm_err *err) FM_MUST_USE;
 #endif
