@@ -395,19 +395,38 @@ static fm_elem element_inside(const fm_hf *hf, const fm_tensor *q)
     return hf->t->autocast.enabled ? hf->t->autocast.low : (fm_elem)q->elem;
 }
 
-// What torch's chooser picks. Exact cases were made with a chooser of their own (cases/README.md), which knows no GPU; on a GPU flash wants
-// compute capability 8.0 and one head size for keys and values; flash alone takes grouped heads, and neither kernel broadcasts them.
+// On a GPU flash wants compute capability 8.0 and one head size for keys and values; 8.6 to 8.9 and 12.x do not run its backward for head sizes
+// above 192, but for those above 224 without dropout.
+static bool flash_takes(const fm_record_options *o, const fm_tensor *q, const fm_tensor *v, bool half, double dropout)
+{
+    int64_t width = q->shape[3];
+    if (!half || width > 256 || width != v->shape[3])
+        return false;
+    bool small = (o->capability >= 86 && o->capability <= 89) || o->capability / 10 == 12;
+    return o->exact || (o->capability >= 80 && (!small || width <= 192 || (dropout <= 0 && width > 224)));
+}
+
+// The memory-efficient kernel wants bf16 where the GPU has it (8.0), and head sizes of whole vectors.
+static bool efficient_takes(const fm_record_options *o, const fm_tensor *q, const fm_tensor *v, fm_elem elem)
+{
+    bool half = elem == FM_ELEM_BF16 || elem == FM_ELEM_F16;
+    int64_t vector = half ? 8 : o->capability >= 80 ? 4 : 1;
+    return o->exact || (o->capability >= 50 && (elem != FM_ELEM_BF16 || o->capability >= 80) &&
+                        q->shape[3] % vector == 0 && v->shape[3] % vector == 0);
+}
+
+// What torch's chooser picks. Exact cases were made with a chooser of their own (cases/README.md), which knows no GPU; flash alone takes grouped
+// heads, and neither kernel broadcasts them. cuDNN's kernel, which torch prefers on 9.x and 10.x since cuDNN 9.15.1, is taken as flash: what is
+// kept for backward is the same, but the scratch of its backward is known to cuDNN alone.
 // Source: aten/src/ATen/native/transformers/cuda/sdp_utils.cpp (2.13).
-static sdpa_kernel choose(const fm_hf *hf, const fm_tensor *q, const fm_tensor *v, const fm_tensor *mask, bool grouped)
+static sdpa_kernel choose(const fm_hf *hf, const fm_tensor *q, const fm_tensor *v, const fm_tensor *mask, bool grouped,
+                          double dropout)
 {
     fm_elem elem = element_inside(hf, q);
-    bool half = elem == FM_ELEM_BF16 || elem == FM_ELEM_F16;
     const fm_record_options *o = &hf->run->options;
-    if (!mask && half && q->shape[3] <= 256 && q->shape[3] == v->shape[3] && (o->exact || o->capability >= 80))
+    if (!mask && flash_takes(o, q, v, elem == FM_ELEM_BF16 || elem == FM_ELEM_F16, dropout))
         return KERNEL_FLASH;
-    if (!grouped && (o->exact || o->capability >= 50))
-        return KERNEL_EFFICIENT;
-    return KERNEL_MATH;
+    return !grouped && efficient_takes(o, q, v, elem) ? KERNEL_EFFICIENT : KERNEL_MATH;
 }
 
 // The bias that torch makes of a boolean mask on a GPU, in q's type and kept for backward; the memory-efficient kernel wants rows of whole
@@ -444,7 +463,7 @@ static fm_tensor *sdpa(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_t
          repeat = grouped && (mask || k->shape[3] != v->shape[3] || k->shape[3] > 256);
     fm_tensor *keys = local(repeat ? repeat_kv(t, k, how->n_heads) : k),
               *values = local(repeat ? repeat_kv(t, v, how->n_heads) : v);
-    sdpa_kernel kernel = choose(hf, q, values, mask, grouped && !repeat);
+    sdpa_kernel kernel = choose(hf, q, values, mask, grouped && !repeat, how->dropout);
     fm_tensor *out = fm_sink(run_kernel(hf, kernel, q, keys, values, mask, how, true));
     fm_tensor *merged = fm_sink(merge_heads(t, fm_float(out)));
     fm_tensor_release(t, keys);
@@ -499,7 +518,7 @@ static fm_tensor *falcon_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *
     if (!fm_hf_is_eager(hf)) {
         // enable_gqa is not passed; the exact cases' chooser does not mind.
         bool broadcast = k->shape[1] != a && !hf->run->options.exact;
-        sdpa_kernel kernel = broadcast ? KERNEL_MATH : choose(hf, q, v, mask, false);
+        sdpa_kernel kernel = broadcast ? KERNEL_MATH : choose(hf, q, v, mask, false, how->dropout);
         fm_tensor *out = run_kernel(hf, kernel, q, k, v, mask, how, false);
         if (how->alibi)
             return merge_heads_copying(t, out);
