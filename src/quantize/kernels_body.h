@@ -40,7 +40,7 @@ static inline float on_grid(const fm_grid_desc *g, float v)
     return float_of(bits_of(a) | sign);
 }
 
-static inline uint8_t code_on_grid(const fm_grid_desc *g, float v)
+static inline uint32_t code_on_grid(const fm_grid_desc *g, float v)
 {
     float r = on_grid(g, v);
     uint32_t sign = bits_of(r) >> 31, u = bits_of(r) & 0x7fffffffu;
@@ -48,7 +48,7 @@ static inline uint8_t code_on_grid(const fm_grid_desc *g, float v)
     uint32_t subnormal = (uint32_t)(int32_t)(float_of(u) * subnormal_unit);
     uint32_t normal = (u >> (23 - g->fraction_bits)) - ((uint32_t)(126 + g->exponent_min) << g->fraction_bits);
     uint32_t least = (uint32_t)(g->exponent_min + 127) << 23;
-    return (uint8_t)((u < least ? subnormal : normal) | sign << (g->bits - 1));
+    return (u < least ? subnormal : normal) | sign << (g->bits - 1);
 }
 
 static void extremes(size_t n, const float *x, int32_t *low, int32_t *high)
@@ -65,18 +65,37 @@ static void extremes(size_t n, const float *x, int32_t *low, int32_t *high)
     *high = hi;
 }
 
+// Runs are often one block of 16 or 32 values: pieces of that size are vectors too, not leftovers of wider ones.
+enum { STEP = 16 };
+
 static void encode_int(const fm_grid_desc *g, size_t n, const float *x, float scale, int32_t zero, uint8_t *codes)
 {
     float low = (float)(g->low - zero), high = (float)(g->high - zero);
-    for (size_t i = 0; i < n; i++)
+    size_t i = 0;
+    for (; i + STEP <= n; i += STEP) {
+        int32_t wide[STEP];
+        for (int l = 0; l < STEP; l++)
+            wide[l] = (int32_t)steps(x[i + (size_t)l], scale, low, high) + zero;
+        for (int l = 0; l < STEP; l++)
+            codes[i + (size_t)l] = (uint8_t)wide[l];
+    }
+    for (; i < n; i++)
         codes[i] = (uint8_t)((int32_t)steps(x[i], scale, low, high) + zero);
 }
 
 static void encode_float(const fm_grid_desc *g, size_t n, const float *x, float scale, uint8_t *codes)
 {
     const fm_grid_desc local = *g; // codes might alias *g
-    for (size_t i = 0; i < n; i++)
-        codes[i] = code_on_grid(&local, x[i] / scale);
+    size_t i = 0;
+    for (; i + STEP <= n; i += STEP) {
+        uint32_t wide[STEP];
+        for (int l = 0; l < STEP; l++)
+            wide[l] = code_on_grid(&local, x[i + (size_t)l] / scale);
+        for (int l = 0; l < STEP; l++)
+            codes[i + (size_t)l] = (uint8_t)wide[l];
+    }
+    for (; i < n; i++)
+        codes[i] = (uint8_t)code_on_grid(&local, x[i] / scale);
 }
 
 static void encode_table(const fm_grid_desc *g, size_t n, const float *x, float scale, uint8_t *codes)
@@ -121,7 +140,7 @@ static void encode_float_columns(const fm_grid_desc *g, size_t n, const float *x
 {
     const fm_grid_desc local = *g;
     for (size_t i = 0; i < n; i++)
-        codes[i] = code_on_grid(&local, x[i] / scale[i]);
+        codes[i] = (uint8_t)code_on_grid(&local, x[i] / scale[i]);
 }
 
 static double lanes_total(const double *a)
