@@ -36,6 +36,7 @@ fm_tensor *fm_op_contiguous(fm_tape *t, fm_tensor *x);           // x itself whe
 fm_tensor *fm_op_clone(fm_tape *t, fm_tensor *x);                // contiguous copy
 fm_tensor *fm_op_copy_into(fm_tape *t, fm_tensor *base, fm_tensor *part); // base[..., a:b].copy_(part): base under a new name (CopySlices)
 fm_tensor *fm_op_add_into(fm_tape *t, fm_tensor *a, fm_tensor *b); // a += b: a's memory under a new name
+fm_tensor *fm_op_mul_scalar_into(fm_tape *t, fm_tensor *x);        // x *= number
 fm_tensor *fm_op_div_scalar_into(fm_tape *t, fm_tensor *x);        // x /= number
 fm_tensor *fm_op_index_list(fm_tape *t, fm_tensor *x, int dim);    // x[..., [i], :]: a list of one index along dim, a copy
 fm_tensor *fm_op_bloom_gelu(fm_tape *t, fm_tensor *x);             // a function of its own: saves its input, computes both ways op by op

@@ -49,6 +49,19 @@ fm_tensor *fm_op_add_into(fm_tape *t, fm_tensor *a, fm_tensor *b)
     return fm_done(t, n, fm_tensor_alias(t, a), b, NULL, NULL);
 }
 
+static void scale_into_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
+{
+    if (grads[0] && n->next[0].node)
+        results[0] = fm_empty_like(t, grads[0], (fm_elem)grads[0]->elem, "mul");
+}
+static const fm_row scale_into_row = {"MulBackward", scale_into_backward};
+
+fm_tensor *fm_op_mul_scalar_into(fm_tape *t, fm_tensor *x)
+{
+    fm_grad_node *n = fm_grad_node_new(t, &scale_into_row, 1, &x);
+    return fm_done(t, n, fm_tensor_alias(t, x), x, NULL, NULL);
+}
+
 fm_tensor *fm_op_div_scalar_into(fm_tape *t, fm_tensor *x)
 {
     fm_grad_node *n = fm_grad_node_new(t, fm_div_row(), 1, &x);

@@ -528,10 +528,9 @@ static fm_tensor *falcon_core(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *
     if (how->alibi) {
         scores = fm_hf_tensor(w->let(w, fm_hf_value(scores)));
         scores = fm_hf_tensor(w->let(w, fm_hf_value(fm_op_to(t, scores, FM_ELEM_F32)))); // beside the product itself
-        fm_tensor *biased =
-            fm_hf_tensor(w->let(w, fm_hf_value(fm_op_add(t, scores,
-                                                         fm_op_view(t, fm_hf_tensor(how->alibi_values), 4,
-                                                                    (const int64_t[]){b, a, 1, q->shape[2]})))));
+        fm_tensor *bias = fm_op_view(t, fm_hf_tensor(how->alibi_values), 4, (const int64_t[]){b, a, 1, q->shape[2]});
+        fm_tensor *sum = fm_op_mul_scalar_into(t, fm_op_add(t, scores, bias)); // logits *= inv_norm_factor
+        fm_tensor *biased = fm_hf_tensor(w->let(w, fm_hf_value(sum)));
         p = fm_sink(fm_op_softmax(t, fm_op_add(t, biased, mask), (int)q->elem));
         assign(t, &p, fm_op_dropout(t, p, how->dropout));
     } else {
