@@ -38,10 +38,13 @@ static void split_groups(fm_tape *t, fm_tensor *x, int64_t heads, int64_t n_kv, 
     for (unsigned i = 1; i < 3; i++)
         parts[i] = fm_sink(fm_op_expand(t, parts[i], 5, (const int64_t[]){b, s, n_kv, group, d}));
     fm_tensor_release(t, view);
-    for (unsigned i = 0; i < 3; i++) {
-        fm_tensor *joined = fm_op_reshape(t, fm_float(parts[i]), 4, (const int64_t[]){b, s, heads, d});
-        parts[i] = fm_op_reshape(t, fm_op_transpose(t, joined, 1, 2), 4, (const int64_t[]){b, heads, s, d});
-    }
+    fm_tensor *joined[3]; // a list of all three, made before the names are given away
+    for (unsigned i = 0; i < 3; i++)
+        joined[i] = fm_op_reshape(t, parts[i], 4, (const int64_t[]){b, s, heads, d});
+    for (unsigned i = 0; i < 3; i++)
+        fm_tensor_release(t, parts[i]);
+    for (unsigned i = 0; i < 3; i++)
+        parts[i] = fm_op_reshape(t, fm_op_transpose(t, joined[i], 1, 2), 4, (const int64_t[]){b, heads, s, d});
 }
 
 // How one product is taken apart; each layout is described beside fm_qkv_layout (model/words.h). The parts float.
