@@ -20,26 +20,6 @@ const char *fm_plan_phase_name(unsigned step, unsigned phase)
     return names[step][phase];
 }
 
-static uint64_t rounded(uint64_t bytes)
-{
-    return (bytes + 511) & ~(uint64_t)511;
-}
-
-// `init` is a level, not a peak: what is alive where the first phase after it begins.
-static void roles_at_init(const fm_plan *plan, uint64_t *roles)
-{
-    const fm_program *p = &plan->program;
-    for (size_t i = 0; i < p->n_events; i++) {
-        const fm_event *e = &p->events[i];
-        if (e->kind == FM_EVENT_PHASE && e->subject != FM_PHASE_INIT)
-            return;
-        if ((e->kind != FM_EVENT_ALLOC && e->kind != FM_EVENT_FREE) || p->lives[e->subject].tier != FM_TIER_DEVICE)
-            continue;
-        const fm_life *life = &p->lives[e->subject];
-        roles[life->role] += e->kind == FM_EVENT_ALLOC ? rounded(life->bytes) : (uint64_t)0 - rounded(life->bytes);
-    }
-}
-
 const fm_phase_level *fm_plan_highest(const fm_plan *plan, unsigned first_step, unsigned end_step)
 {
     const fm_phase_level *best = NULL;
@@ -59,7 +39,7 @@ bool fm_plan_roles(const fm_plan *plan, fm_at_kind at, uint64_t *bytes, uint64_t
     memset(roles, 0, FM_N_ROLES * sizeof *roles);
     *bytes = fm_plan_figure(plan, at);
     if (at == FM_AT_INIT) {
-        roles_at_init(plan, roles);
+        memcpy(roles, plan->ledger.role_after_init, FM_N_ROLES * sizeof *roles);
         return true;
     }
     if (at == FM_AT_HOST) {

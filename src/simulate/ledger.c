@@ -163,6 +163,9 @@ static void leave_round(walk *w)
 static void begin_phase(walk *w, const fm_event *e, size_t at)
 {
     w->phase->end = (uint64_t)w->now.level[FM_TIER_DEVICE];
+    if (w->phase == &w->out->phase[0][FM_PHASE_INIT])
+        for (unsigned r = 0; r < FM_N_ROLES; r++)
+            w->out->role_after_init[r] = (uint64_t)w->now.role[FM_TIER_DEVICE][r];
     w->phase = &w->out->phase[e->step][e->subject];
     raise_phase(w, &w->now, at);
 }
