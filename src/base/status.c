@@ -4,7 +4,8 @@
 #include <string.h>
 #include "base/utf8.h"
 
-// A message goes to a terminal or a log as one line: control characters could break it, a cut must not split a letter.
+// A message goes to a terminal or a log as one line of UTF-8: control characters could break it, a cut must not split a
+// letter, and what was quoted from a file or a flag need not be text.
 static void tidy(char *s, size_t capacity)
 {
     size_t n = strlen(s), start = n;
@@ -13,9 +14,14 @@ static void tidy(char *s, size_t capacity)
         continue;
     if (start < n && fm_utf8_decode(s + start, n - start, &letter) != n - start)
         s[start] = 0;
-    for (char *p = s; *p; p++)
-        if ((unsigned char)*p < 0x20 || *p == 0x7f)
-            *p = '?';
+    n = strlen(s);
+    for (size_t at = 0, taken; at < n; at += taken) {
+        taken = fm_utf8_decode(s + at, n - at, &letter);
+        if (!taken || letter < 0x20 || (letter >= 0x7f && letter < 0xa0)) {
+            taken = taken ? taken : 1;
+            memset(s + at, '?', taken);
+        }
+    }
 }
 
 static fm_status vfail(fm_err *err, fm_status code, uint64_t offset, uint32_t line, const char *format, va_list args)

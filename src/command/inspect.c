@@ -1,6 +1,7 @@
 // floodmark inspect: the units, parameters, shapes and bytes of a model, or the tensors of a weight file.
 #include <argp.h>
 #include <inttypes.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include "base/json_out.h"
@@ -15,16 +16,21 @@ typedef struct {
     const char *model;
     uint64_t layers;
     fm_units units;
-    bool json, all;
+    bool json, all, help;
 } options;
 
 // ---- flags ----
 
+enum { KEY_USAGE = 256 };
+
+// argp's own --help would end the program before anybody looks whether stdout took the text.
 static const struct argp_option flags[] = {
     {"json", 'j', NULL, 0, "Print JSON: n_params (tied tensors once), units, parameters, buffers, notes", 0},
     {"all", 'a', NULL, 0, "List every block, also those that equal the one before", 0},
     {"layers", 'l', "N", 0, "As if the model had N blocks", 0},
     {"units", 'u', "GB|GiB", 0, "Units of sizes (default GB)", 0},
+    {"help", '?', NULL, 0, "Give this help list", -1},
+    {"usage", KEY_USAGE, NULL, 0, "Give a short usage message", 0},
     {0},
 };
 
@@ -52,8 +58,14 @@ static error_t parse(int key, char *arg, struct argp_state *state)
             argp_error(state, "one MODEL at a time: \"%s\" and \"%s\" were given", o->model, arg);
         o->model = arg;
         return 0;
+    case '?':
+    case KEY_USAGE:
+        argp_state_help(state, stdout,
+                        (key == '?' ? ARGP_HELP_STD_HELP : ARGP_HELP_USAGE) & ~(unsigned)ARGP_HELP_EXIT_OK);
+        o->help = true;
+        return 0;
     case ARGP_KEY_END:
-        if (!o->model)
+        if (!o->model && !o->help)
             argp_error(state, "no MODEL given");
         return 0;
     default:
@@ -325,8 +337,10 @@ int fm_command_inspect(int argc, char **argv)
     fm_buf out = {0};
     argp_err_exit_status = 2;
     argv[0] = name;
-    if (argp_parse(&parser, argc, argv, 0, NULL, &o))
+    if (argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &o))
         return 2;
+    if (o.help)
+        return 0;
     fm_model_options how = {.layers = (uint32_t)o.layers};
     fm_status status = fm_model_open(o.model, &how, &m, &err);
     if (!status)

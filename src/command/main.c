@@ -38,8 +38,10 @@ static int fail_unknown(const char *name)
     for (size_t i = 0; i < N_COMMANDS; i++)
         names[i] = commands[i].name;
     const char *near = fm_nearest(name, names, N_COMMANDS);
-    fprintf(stderr, "floodmark: unknown command \"%.60s\"%s%s%s\n", name,
-            near ? ": did you mean " : "; see floodmark --help", near ? near : "", near ? "?" : "");
+    fm_err err = {0};
+    if (fm_fail(&err, FM_ERR_USAGE, "unknown command \"%.60s\"%s%s%s", name,
+                near ? ": did you mean " : "; see floodmark --help", near ? near : "", near ? "?" : ""))
+        fprintf(stderr, "floodmark: %s\n", err.message);
     return 2;
 }
 
@@ -93,6 +95,7 @@ int main(int argc, char **argv)
     if (check_descriptors())
         return 1;
     signal(SIGPIPE, SIG_IGN); // a reader that went away is an error of writing, told below by its own name
+    signal(SIGXFSZ, SIG_IGN); // so is a file past the user's limit; killed, it would stay half written
     if (fm_fault_arm_from_env(&err)) {
         fprintf(stderr, "floodmark: %s\n", err.message);
         return 2;

@@ -19,9 +19,9 @@ fm_view_verdict fm_view_judge(const fm_plan_view *view)
     fm_view_verdict v = {.memory_bytes = m->gpu.memory_bytes};
     v.reserve_bytes = m->gpu.vendor == FM_VENDOR_CPU ? 0 : gpu_reserve_bytes;
     uint64_t usable = v.memory_bytes > v.reserve_bytes ? v.memory_bytes - v.reserve_bytes : 0;
-    v.spare_bytes = usable >= view->peak_bytes
-                        ? (int64_t)(usable - view->peak_bytes)
-                        : -(int64_t)(view->peak_bytes - usable < INT64_MAX ? view->peak_bytes - usable : INT64_MAX);
+    uint64_t apart = usable >= view->peak_bytes ? usable - view->peak_bytes : view->peak_bytes - usable;
+    v.spare_bytes = (int64_t)(apart < INT64_MAX ? apart : INT64_MAX);
+    v.spare_bytes = usable >= view->peak_bytes ? v.spare_bytes : -v.spare_bytes;
     if (!fm_mul_u64(view->host_peak_bytes, (uint64_t)m->gpus_per_node, &v.host_node_bytes))
         v.host_node_bytes = UINT64_MAX;
     v.host = m->gpu.vendor != FM_VENDOR_CPU && v.host_node_bytes > m->host_bytes;

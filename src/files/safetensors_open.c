@@ -221,7 +221,8 @@ static fm_status open_folder(fm_safetensors *st, const char *folder, fm_err *err
         if (use || status)
             return status;
     }
-    return fm_fail(err, FM_ERR_NOT_FOUND, "%s: holds no *.safetensors", folder);
+    return fm_fail(err, FM_ERR_NOT_FOUND, "%s: holds neither config.json nor *.safetensors (is it a model's folder?)",
+                   folder);
 }
 
 fm_status fm_safetensors_open(const char *path, fm_safetensors **out, fm_err *err)

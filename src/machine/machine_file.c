@@ -101,6 +101,10 @@ static fm_status read_name(const fm_node *object, fm_gpu *gpu, fm_err *err)
     if (name && (!*name || strlen(name) >= FM_GPU_NAME_BYTES))
         return fm_node_fail(fm_node_get(object, "name"), err, FM_ERR_VALUE, "\"name\" must have 1 to %d bytes",
                             FM_GPU_NAME_BYTES - 1);
+    for (const char *c = name; c && *c; c++)
+        if ((unsigned char)*c < 0x20 || *c == 0x7f)
+            return fm_node_fail(fm_node_get(object, "name"), err, FM_ERR_VALUE,
+                                "\"name\" must not have control characters");
     if (name)
         snprintf(gpu->name, sizeof gpu->name, "%s", name);
     if (source)

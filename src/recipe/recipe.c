@@ -67,6 +67,8 @@ static fm_status parse_real(const char *name, const char *text, double *out, fm_
 {
     char *end = NULL;
     double value = isdigit((unsigned char)*text) || *text == '.' || *text == '-' ? strtod(text, &end) : NAN;
+    if (strpbrk(text, "xX")) // strtod reads hexadecimal, which no other number of a recipe may be
+        value = NAN;
     if (!end || *end || end == text || !isfinite(value))
         return fm_fail(err, FM_ERR_VALUE, "%s: \"%.60s\" is not a finite number", name, text);
     *out = value;
