@@ -1,52 +1,18 @@
 // Engine `fsdp2`: torch.distributed.fsdp.fully_shard, with its defaults, HSDP, explicit prefetch and CPU offload.
 // Source: torch 2.13, torch/distributed/fsdp/_fully_shard/{_fsdp_state,_fsdp_param_group,_fsdp_param,_fsdp_collectives}.py; the order of every
-// allocation and free below is theirs. Checked against ../shared/oracle/steps (traces 1, 2, 3 and 5).
-#include "program/step.h"
+// allocation and free below is theirs. Checked against tests/golden/traces.
+#include "program/engines/fsdp2.h"
 #include "program/ops.h"
 #include <stdio.h>
 #include <string.h>
 
-typedef enum { IDLE, IN_FORWARD, PRE_BACKWARD, POST_BACKWARD } training_state;
-
-// One call of fully_shard: parameters that are gathered and reduced together. A group of modules (accelerate's [norm, head]) is one unit.
-typedef struct {
-    uint32_t *params, n_params;      // indices, in module order
-    uint32_t modules[3], n_modules;  // paths; a group of modules has several
-    uint32_t to_run;                 // a group's: one bit for each module that has still to run in this forward
-    training_state state, group;     // of the hooks' owner and of the parameters (torch keeps two)
-    bool unsharded, reshard_after_forward, gathering;
-    fm_tensor *gathered;             // all-gather output before the copy-out
-    fm_tensor *all_reduce_input;     // HSDP: kept until the group's next reduce or the end of backward
-    fm_tensor **accumulated;         // [n_params] unsharded gradients in the reduce type, between microbatches
-    uint32_t *forward_index, n_forward_index; // where it stands in the order of forwards (a stack)
-    uint32_t layer;                  // of a block, else FM_NO_LAYER
-    uint64_t missing_elems;          // shards of parameters that are not recorded (folding), when all blocks are this one unit
-    bool spans_blocks;
-    uint32_t module;                 // its path
-} unit;
-
-typedef struct {
-    unit *units;                     // [1..n_units]; in the order of all_states: the root first
-    uint32_t n_units, root;
-    fm_tensor *gather_state;         // the previous unit's buffer, kept until the next copy-out has run
-    fm_tensor *reduce_state;         // reduce-scatter input of the unit before
-    uint32_t *order;                 // units in the order their forwards ended
-    uint32_t n_order, cap_order;
-    fm_elem param_elem, reduce_elem; // of the policy
-    bool casts;                      // the policy's param_dtype differs from the stored one
-    bool callback_queued, reduce, reshard_after_backward;
-} fsdp;
+// Short here, where nothing else is meant.
+typedef fm_fsdp2_unit unit;
+typedef fm_fsdp2 fsdp;
 
 static fsdp *state_of(fm_run *run) { return run->engine_state; }
 static uint64_t shards(const fm_run *run) { return (uint64_t)run->recipe->shard; }
 static bool offloads(const fm_run *run) { return run->recipe->offload & FM_OFFLOAD_PARAMS; }
-
-// Elements of a parameter's shard on rank 0: rows are dealt in equal chunks, the first ranks' full ones. Source: _chunk_with_empty.
-static uint64_t shard_elems(const fm_run *run, const fm_parameter *p)
-{
-    uint64_t rows = p->n_dims ? (uint64_t)p->shape[0] : 1, w = shards(run);
-    return rows ? (rows + w - 1) / w * (p->n_elems / rows) : 0;
-}
 
 static fm_tensor *flat(fm_run *run, fm_role role, fm_stream stream, uint64_t n, fm_elem elem, const char *op)
 {
@@ -70,7 +36,7 @@ static uint64_t unit_shard_elems(fm_run *run, const unit *u)
 {
     uint64_t n = u->missing_elems;
     for (uint32_t i = 0; i < u->n_params; i++)
-        n += shard_elems(run, &run->parameters[u->params[i]]);
+        n += fm_fsdp2_shard_elems(run, &run->parameters[u->params[i]]);
     return n;
 }
 
@@ -83,7 +49,7 @@ static fm_elem gathered_elem(fm_run *run, const unit *u)
 static fm_tensor *own_input(fm_run *run, uint32_t index, fm_stream stream)
 {
     const fm_parameter *p = &run->parameters[index];
-    uint64_t n = shard_elems(run, p);
+    uint64_t n = fm_fsdp2_shard_elems(run, p);
     fm_tensor *x = offloads(run) ? flat(run, FM_ROLE_GATHER_INPUT, stream, n, (fm_elem)p->elem, "_to_copy") : NULL;
     if (state_of(run)->casts && p->elem != state_of(run)->param_elem) {
         fm_tensor *cast = flat(run, FM_ROLE_GATHER_INPUT, stream, n, state_of(run)->param_elem, "_to_copy");
@@ -130,7 +96,7 @@ static void unshard(fm_run *run, unit *u)
 static void grow_unsharded(fm_run *run, const unit *u, uint32_t i)
 {
     fm_parameter *p = &run->parameters[u->params[i]];
-    uint64_t n = shard_elems(run, p) * shards(run);
+    uint64_t n = fm_fsdp2_shard_elems(run, p) * shards(run);
     run->tape.module = p->module;
     fm_storage_resize(&run->tape, p->used->storage, n * fm_elem_bytes((fm_elem)p->used->elem), "empty");
 }
@@ -144,7 +110,7 @@ static void wait_for_unshard(fm_run *run, unit *u)
     if (!u->gathering)
         return;
     fm_tensor *previous = NULL;
-    if (u->group == IN_FORWARD) {
+    if (u->group == FM_FSDP2_IN_FORWARD) {
         previous = f->gather_state;
         f->gather_state = NULL;
     }
@@ -168,7 +134,7 @@ static void wait_for_unshard(fm_run *run, unit *u)
     turn(run, u, &at, u->n_params);
     t->module = module;
     u->unsharded = true;
-    if (u->group == IN_FORWARD && shards(run) > 1)
+    if (u->group == FM_FSDP2_IN_FORWARD && shards(run) > 1)
         f->gather_state = u->gathered;
     else
         fm_tensor_release(t, u->gathered);
@@ -200,7 +166,7 @@ static void add_or_set_gradient(fm_run *run, fm_parameter *p, fm_tensor *reduced
             p->original->grad = fm_tensor_alias(t, reduced); // a view of the unit's one flat gradient; a second one is added in place
         return;
     }
-    fm_tensor *host = fm_tensor_on(t, FM_TIER_HOST, FM_ROLE_GRADIENT, shard_elems(run, p), (fm_elem)p->elem, "_to_copy");
+    fm_tensor *host = fm_tensor_on(t, FM_TIER_HOST, FM_ROLE_GRADIENT, fm_fsdp2_shard_elems(run, p), (fm_elem)p->elem, "_to_copy");
     if (p->original->grad)
         fm_tensor_release(t, host); // added in place
     else
@@ -231,7 +197,7 @@ static void reduce_gradients(fm_run *run, unit *u, fm_tensor **grads, uint32_t n
     uint32_t at = FM_NO_LAYER;
     for (uint32_t i = 0; i < u->n_params; i++)
         if (grads[i]) {
-            elems += shard_elems(run, &run->parameters[u->params[i]]);
+            elems += fm_fsdp2_shard_elems(run, &run->parameters[u->params[i]]);
             last = i;
         }
     if (!n)
@@ -300,7 +266,7 @@ static void post_backward(fm_run *run, unit *u)
     fm_tape *t = &run->tape;
     uint32_t module = t->module;
     t->module = u->module;
-    u->group = POST_BACKWARD;
+    u->group = FM_FSDP2_POST_BACKWARD;
     uint32_t at = FM_NO_LAYER;
     for (uint32_t i = 0; i < u->n_params; i++) {
         turn(run, u, &at, i);
@@ -387,9 +353,9 @@ static void pre_backward(fm_tape *t, void *context, fm_tensor *grad)
     f->callback_queued = true;
     bool explicit_list = run->recipe->prefetch > 0 && u->layer != FM_NO_LAYER && u->layer > 0;
     uint32_t module = t->module;
-    u->state = PRE_BACKWARD;
-    if (u->n_params && u->group != PRE_BACKWARD) {
-        u->group = PRE_BACKWARD;
+    u->state = FM_FSDP2_PRE_BACKWARD;
+    if (u->n_params && u->group != FM_FSDP2_PRE_BACKWARD) {
+        u->group = FM_FSDP2_PRE_BACKWARD;
         unshard(run, u);
         wait_for_unshard(run, u);
         if (!explicit_list && u->n_forward_index) {
@@ -437,12 +403,12 @@ static fm_tensor *pre_forward(fm_run *run, uint32_t id, fm_tensor *input, fm_ten
     fm_tape *t = &run->tape;
     if (u->n_modules > 1 && !u->to_run)
         u->to_run = (1u << u->n_modules) - 1;
-    if (u->state == PRE_BACKWARD) { // run again by a checkpoint around the module: backward gathers it
+    if (u->state == FM_FSDP2_PRE_BACKWARD) { // run again by a checkpoint around the module: backward gathers it
         unshard(run, u);
         wait_for_unshard(run, u);
         return input;
     }
-    bool first = u->state != IN_FORWARD, entering = u->group != IN_FORWARD;
+    bool first = u->state != FM_FSDP2_IN_FORWARD, entering = u->group != FM_FSDP2_IN_FORWARD;
     fm_tensor *x = cast_input(run, input);
     for (unsigned i = 0; i < n_kwargs; i++) {
         fm_tensor *cast = cast_input(run, kwargs[i]);
@@ -452,7 +418,7 @@ static fm_tensor *pre_forward(fm_run *run, uint32_t id, fm_tensor *input, fm_ten
             kwargs[i] = cast;
         }
     }
-    u->state = u->group = IN_FORWARD;
+    u->state = u->group = FM_FSDP2_IN_FORWARD;
     unshard(run, u);
     wait_for_unshard(run, u);
     if (entering && x && x->requires_grad && t->grad_enabled && fm_elem_is_float((fm_elem)x->elem)) {
@@ -489,7 +455,7 @@ static void finish_forward(fm_run *run, uint32_t id, fm_tensor *output)
     } else { // and the module is the outermost of that forward
         root_forward_done(run);
     }
-    u->state = u->group = IDLE;
+    u->state = u->group = FM_FSDP2_IDLE;
     if (output && output->requires_grad)
         fm_tensor_hook(output, pre_backward, context_of(run, id));
 }
@@ -510,7 +476,7 @@ static fm_tensor *post_forward(fm_run *run, uint32_t id, fm_tensor *output)
 {
     fsdp *f = state_of(run);
     unit *u = &f->units[id];
-    if (!completes_group(run, u) || u->state == PRE_BACKWARD)
+    if (!completes_group(run, u) || u->state == FM_FSDP2_PRE_BACKWARD)
         return output;
     finish_forward(run, id, output);
     if (id == f->root) // groups that ran in part (a chunked loss runs the head alone) end with the root, the last first
@@ -534,9 +500,9 @@ static void after_backward(fm_run *run)
         unit *u = &f->units[i];
         fm_run_round(run, &at, u->n_params ? run->parameters[u->params[0]].layer : FM_NO_LAYER);
         u->to_run = 0;
-        if (u->n_params && u->group != POST_BACKWARD)
+        if (u->n_params && u->group != FM_FSDP2_POST_BACKWARD)
             post_backward(run, u);
-        u->state = u->group = IDLE;
+        u->state = u->group = FM_FSDP2_IDLE;
         fm_tensor *kept = u->all_reduce_input;
         u->all_reduce_input = NULL;
         fm_tensor_release(t, kept);
@@ -563,120 +529,7 @@ static void before_microbatch(fm_run *run)
     f->reshard_after_backward = run->recipe->sync != FM_SYNC_LAST_KEEP || !only_last || run->last_microbatch;
 }
 
-// --- wrapping
-
-static unit *new_unit(fm_run *run, const char *path)
-{
-    fsdp *f = state_of(run);
-    unit *u = &f->units[++f->n_units];
-    u->layer = FM_NO_LAYER;
-    u->n_modules = 1;
-    u->params = fm_tape_alloc(&run->tape, (run->n_parameters + 1) * sizeof *u->params);
-    u->forward_index = fm_tape_alloc(&run->tape, 16 * sizeof *u->forward_index);
-    u->module = fm_tape_path(&run->tape, path);
-    fm_run_unit(run, path, f->n_units);
-    return u;
-}
-
-static bool in_module(const fm_parameter *p, const char *path)
-{
-    size_t n = strlen(path);
-    return !strncmp(p->name, path, n) && (p->name[n] == '.' || n == 0);
-}
-
-// Moves the parameters under `path` that no unit has yet to u.
-static void claim(fm_run *run, unit *u, bool *taken, const char *path)
-{
-    for (uint32_t i = 0; i < run->n_parameters; i++)
-        if (!taken[i] && run->parameters[i].tied_to == UINT32_MAX && in_module(&run->parameters[i], path)) {
-            u->params[u->n_params++] = i;
-            taken[i] = true;
-        }
-}
-
-static const char *module_path(fm_run *run, const fm_parameter *p) { return run->tape.program->modules[p->module]; }
-
-// The modules that wrappings name: the token embedding, the final norm, the head.
-static void find_ends(fm_run *run, const char **embedding, const char **norm, const char **head, bool *tied)
-{
-    *embedding = *norm = *head = NULL;
-    *tied = false;
-    for (uint32_t i = 0; i < run->n_parameters; i++) {
-        const fm_parameter *p = &run->parameters[i];
-        const fm_model_unit *of = fm_model_unit_at(run->model, fm_model_param_at(run->model, p->index)->unit);
-        if (of->kind == FM_UNIT_EMBEDDING && !*embedding)
-            *embedding = module_path(run, p);
-        if (of->kind == FM_UNIT_NORM && !*norm)
-            *norm = module_path(run, p);
-        if (of->kind == FM_UNIT_HEAD) {
-            *head = module_path(run, p);
-            *tied |= p->tied_to != UINT32_MAX;
-        }
-    }
-}
-
-// Another module of the newest unit.
-static uint32_t join_group(fm_run *run, const char *path)
-{
-    fm_run_unit(run, path, state_of(run)->n_units);
-    return fm_tape_path(&run->tape, path);
-}
-
-static void assign_units(fm_run *run)
-{
-    fsdp *f = state_of(run);
-    bool *taken = fm_tape_alloc(&run->tape, run->n_parameters + 1);
-    bool reshard = run->recipe->reshard != FM_RESHARD_NO;
-    unit *root = new_unit(run, "");
-    f->root = f->n_units;
-    fm_wrap_kind wrap = run->recipe->wrap;
-    const char *embedding, *norm, *head;
-    bool tied;
-    find_ends(run, &embedding, &norm, &head, &tied);
-    if (wrap == FM_WRAP_SEPARATE || (wrap == FM_WRAP_ACCELERATE && !tied)) {
-        unit *u = new_unit(run, embedding);
-        claim(run, u, taken, embedding);
-        u->reshard_after_forward = reshard || wrap == FM_WRAP_SEPARATE; // separate: both ends are always resharded
-    }
-    if (wrap != FM_WRAP_ROOT)
-        for (uint32_t layer = 0; layer < run->n_layers; layer++) {
-            const char *path = NULL;
-            for (uint32_t i = 0; i < run->n_parameters && !path; i++)
-                if (run->parameters[i].layer == layer)
-                    path = fm_model_unit_at(run->model, fm_model_param_at(run->model, run->parameters[i].index)->unit)->name;
-            if (!path)
-                continue;
-            unit *u = new_unit(run, path);
-            claim(run, u, taken, path);
-            u->layer = layer;
-            u->reshard_after_forward = reshard;
-        }
-    if (wrap == FM_WRAP_SEPARATE && !tied) {
-        unit *u = new_unit(run, head);
-        claim(run, u, taken, head);
-        u->reshard_after_forward = true;
-    }
-    if (wrap == FM_WRAP_ACCELERATE) { // [norm, head], or tied [norm, embedding, head]: never resharded after forward
-        const char *const together[] = {norm, tied ? embedding : NULL, head}; // OPT with norms after its blocks has no final one
-        unit *u = NULL;
-        for (unsigned i = 0; i < sizeof together / sizeof *together; i++) {
-            if (!together[i])
-                continue;
-            if (!u) {
-                u = new_unit(run, together[i]);
-                u->modules[0] = u->module;
-            } else {
-                u->modules[u->n_modules++] = join_group(run, together[i]);
-            }
-            claim(run, u, taken, together[i]);
-        }
-    }
-    claim(run, root, taken, "");
-    root->spans_blocks = wrap == FM_WRAP_ROOT;
-    if (root->spans_blocks)
-        root->missing_elems = fm_run_missing(run, shard_elems, NULL);
-    root->reshard_after_forward = wrap == FM_WRAP_ROOT && reshard;
-}
+// --- the engine
 
 static void init(fm_run *run)
 {
@@ -698,7 +551,7 @@ static void init(fm_run *run)
             continue;
         }
         t->module = p->module;
-        p->original = fm_tensor_on(t, tier, FM_ROLE_PARAMETER, shard_elems(run, p), (fm_elem)p->elem, "new_zeros");
+        p->original = fm_tensor_on(t, tier, FM_ROLE_PARAMETER, fm_fsdp2_shard_elems(run, p), (fm_elem)p->elem, "new_zeros");
         p->used = fm_tensor_on(t, FM_TIER_DEVICE, FM_ROLE_GATHERED, 0, f->casts ? f->param_elem : (fm_elem)p->elem, "empty");
         p->used->n_dims = p->n_dims;
         memcpy(p->used->shape, p->shape, sizeof p->shape);
@@ -709,7 +562,7 @@ static void init(fm_run *run)
     }
     fm_run_round(run, &at, FM_NO_LAYER);
     t->module = 0;
-    assign_units(run);
+    fm_fsdp2_wrap(run);
     for (uint32_t i = 1; i <= f->n_units; i++)
         f->units[i].accumulated = fm_tape_alloc(t, (f->units[i].n_params + 1) * sizeof(fm_tensor *));
 }
