@@ -9,6 +9,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "command/command.h"
+#include "command/flags.h"
 #include "floodmark/block_format.h"
 #include "floodmark/convert.h"
 #include "floodmark/quant_report.h"
@@ -374,8 +375,8 @@ int fm_command_compare(int argc, char **argv)
     options o = {0};
     fm_err err = {0};
     fm_status status = FM_OK;
-    optind = 0;
-    for (int flag; !status && (flag = getopt_long(argc, argv, "T:S:f:h", flags, NULL)) != -1;)
+    optind = opterr = 0;
+    for (int flag; !status && (flag = getopt_long(argc, argv, ":T:S:f:h", flags, NULL)) != -1;)
         switch (flag) {
         case 'T':
             o.tensor = optarg;
@@ -396,8 +397,7 @@ int fm_command_compare(int argc, char **argv)
             fputs(usage, stdout);
             return fflush(stdout) ? 1 : 0;
         default:
-            fputs("Try 'floodmark compare --help'.\n", stderr);
-            return 2;
+            status = fm_flags_refused("compare", flag, argv[optind - 1], flags, &err);
         }
     if (!status && o.synthetic && (o.tensor || optind != argc))
         status = fm_fail(&err, FM_ERR_USAGE, "--synthetic makes its own tensor: give no IN and no --tensor");

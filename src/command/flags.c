@@ -1,5 +1,6 @@
 #include "command/flags.h"
 #include <ctype.h>
+#include <getopt.h>
 #include <stdio.h>
 #include <string.h>
 #include "floodmark/machine.h"
@@ -126,4 +127,27 @@ void fm_flags_recipe_help(fm_buf *out)
     fm_buf_add_text(&names, ", cpu");
     wrap(out, fm_buf_text(&names), 2, 2);
     fm_buf_reset(&names);
+}
+
+fm_status fm_flags_refused(const char *command, int option, const char *argument, const struct option *longs,
+                           fm_err *err)
+{
+    enum { MOST = 32 };
+    const char *names[MOST];
+    size_t n = 0;
+    bool is_long = !strncmp(argument, "--", 2);
+    int length = (int)strcspn(argument, "=");
+    char name[64];
+    snprintf(name, sizeof name, "%.*s", length, argument);
+    if (!is_long)
+        snprintf(name, sizeof name, "-%c", optopt);
+    if (option == ':')
+        return fm_fail(err, FM_ERR_USAGE, "%s needs a value", name);
+    if (is_long && optopt)
+        return fm_fail(err, FM_ERR_USAGE, "%s takes no value", name);
+    for (; longs->name && n < MOST; longs++)
+        names[n++] = longs->name;
+    const char *near = is_long ? fm_nearest(name + 2, names, n) : NULL;
+    return near ? fm_fail(err, FM_ERR_USAGE, "unknown flag %s: did you mean --%s?", name, near)
+                : fm_fail(err, FM_ERR_USAGE, "unknown flag %s; see floodmark %s --help", name, command);
 }

@@ -26,6 +26,12 @@ fm_status fm_flags_no_value(const char *name, const char *behind, fm_err *err) F
 // A flag nobody knows: names the nearest of the command's own (`own`, ended by NULL) and, if `recipe`, the recipe's.
 fm_status fm_flags_unknown(const char *name, const char *const *own, bool recipe, const char *command, fm_err *err);
 
+// What getopt_long returned ':' or '?' for (opterr 0, ':' first in its short options): `argument` is the word at fault,
+// argv[optind - 1]. FM_ERR_USAGE: a value that is missing or too much, or the nearest of `longs`.
+struct option;
+fm_status fm_flags_refused(const char *command, int option, const char *argument, const struct option *longs,
+                           fm_err *err);
+
 // Appends the recipe's flags, their values and defaults, for --help.
 void fm_flags_recipe_help(fm_buf *out);
 #endif

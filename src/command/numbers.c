@@ -327,7 +327,7 @@ static fm_status parse_option(int option, const char *argument, options *o, bool
     case ':':
         return fm_fail(err, FM_ERR_USAGE, "%s needs a value; see floodmark numbers --help", argument);
     default:
-        return fm_fail(err, FM_ERR_USAGE, "unknown option %s; see floodmark numbers --help", argument);
+        return fm_fail(err, FM_ERR_USAGE, "unknown flag %s; see floodmark numbers --help", argument);
     }
 }
 

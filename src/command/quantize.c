@@ -7,6 +7,7 @@
 #include "base/atomic_file.h"
 #include "base/units.h"
 #include "command/command.h"
+#include "command/flags.h"
 #include "command/quantize_job.h"
 
 static const char usage[] =
@@ -252,17 +253,14 @@ int fm_command_quantize(int argc, char **argv)
     fm_quantize_options o = {0};
     fm_err err = {0};
     fm_status status = FM_OK;
-    optind = 0;
-    for (int flag; !status && (flag = getopt_long(argc, argv, "f:g:c:k:at:nh", flags, NULL)) != -1;) {
+    optind = opterr = 0;
+    for (int flag; !status && (flag = getopt_long(argc, argv, ":f:g:c:k:at:nh", flags, NULL)) != -1;) {
         if (flag == 'h') {
             fputs(usage, stdout);
             return fflush(stdout) ? 1 : 0;
         }
-        if (flag == '?') {
-            fputs("Try 'floodmark quantize --help'.\n", stderr);
-            return 2;
-        }
-        status = set_flag(&o, flag, optarg, &err);
+        status = flag == '?' || flag == ':' ? fm_flags_refused("quantize", flag, argv[optind - 1], flags, &err)
+                                            : set_flag(&o, flag, optarg, &err);
     }
     if (!status && argc - optind != 2)
         status = fm_fail(&err, FM_ERR_USAGE, "give IN and OUT: floodmark quantize IN OUT --format=F");
