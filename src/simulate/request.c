@@ -31,6 +31,21 @@ static fm_status check_sizes(const fm_model *model, const fm_arch *arch, const f
     return FM_OK;
 }
 
+// fully_shard on a head and on the embedding it is tied to: torch ends the first forward with an error.
+// Source: torch 2.13, _fsdp_param_group.py, "shared with a parameter already managed by another FSDP group".
+static fm_status check_ties(const fm_model *model, const fm_recipe *recipe, fm_err *err)
+{
+    if (recipe->engine != FM_ENGINE_FSDP2 || recipe->wrap != FM_WRAP_SEPARATE)
+        return FM_OK;
+    for (size_t i = 0; i < fm_model_n_tensors(model); i++)
+        if (fm_model_param_at(model, i)->tied_to >= 0)
+            return fm_fail(err, FM_ERR_CONFLICT,
+                           "wrap separate: the head of %s is tied to its embedding, and torch refuses to shard them apart: "
+                           "use wrap block or accelerate",
+                           fm_model_name(model));
+    return FM_OK;
+}
+
 fm_status fm_request_make(const fm_recipe *recipe, fm_request *out, bool *typed, fm_err *err)
 {
     fm_request r = {0};
@@ -68,7 +83,7 @@ fm_status fm_request_make(const fm_recipe *recipe, fm_request *out, bool *typed,
     *typed = true;
     if ((status = fm_recipe_resolve(recipe, &site, &r.recipe, err)) ||
         (status = check_positions(r.model, arch, &r.recipe, err)) ||
-        (status = check_sizes(r.model, arch, &r.recipe, err)))
+        (status = check_ties(r.model, &r.recipe, err)) || (status = check_sizes(r.model, arch, &r.recipe, err)))
         goto fail;
     *out = r;
     return FM_OK;

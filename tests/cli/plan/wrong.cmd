@@ -32,3 +32,4 @@ try gpt2 --on A100-80GB --emit peaks
 try gpt2 --on A100-80GB --why parametres
 try gpt2 --on A100-80GB --json=yes
 try 70B --on A100-80GB --batch 1000000000 --seq 1000000000
+try gpt2 --on 8xA100-80GB --wrap separate
