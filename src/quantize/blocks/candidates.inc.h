@@ -1,4 +1,4 @@
-// What the searches try, found by trying: tables of candidates per format. Every table is a multiple of 16 long.
+// What the searches try, found by trying: tables of candidates per format, 16 long, those of bases a multiple of it.
 // bases: the grid value that the group's extreme is sent to. low, high: which part of the range of the values the grid
 // leaves out at each end (negative: reaches past it). Steps: neighbours of the rounded group scale; the first is 0.
 
@@ -40,14 +40,12 @@ static const float bases_q5_0[32] = {
     -16.768f, -17.056f, -17.344f, -17.632f, -17.92f,  12.75f,  13.02f,   13.29f,   13.56f,   13.83f,   14.1f,
     14.37f,   14.64f,   14.91f,   15.18f,   15.45f,   15.72f,  15.99f,   16.26f,   16.53f,   16.8f,
 };
-enum { N_Q2_ENDS = 16 };
 static const float low_q2[16] = {
     -0.05f, -0.05f, -0.05f, -0.05f, 0.05f, 0.05f, 0.05f, 0.05f, 0.12f, 0.12f, 0.12f, 0.12f, 0.2f, 0.2f, 0.2f, 0.2f,
 };
 static const float high_q2[16] = {
     -0.05f, 0.05f, 0.12f, 0.2f, -0.05f, 0.05f, 0.12f, 0.2f, -0.05f, 0.05f, 0.12f, 0.2f, -0.05f, 0.05f, 0.12f, 0.2f,
 };
-enum { N_Q4_ENDS = 16 };
 static const float low_q4[16] = {
     -0.01f, -0.01f, -0.01f, -0.01f, 0.015f, 0.015f, 0.015f, 0.015f,
     0.04f,  0.04f,  0.04f,  0.04f,  0.07f,  0.07f,  0.07f,  0.07f,
@@ -56,7 +54,6 @@ static const float high_q4[16] = {
     -0.01f, 0.015f, 0.04f, 0.07f, -0.01f, 0.015f, 0.04f, 0.07f,
     -0.01f, 0.015f, 0.04f, 0.07f, -0.01f, 0.015f, 0.04f, 0.07f,
 };
-enum { N_Q5_ENDS = 16 };
 static const float low_q5[16] = {
     -0.006f, -0.006f, -0.006f, -0.006f, 0.004f, 0.004f, 0.004f, 0.004f,
     0.014f,  0.014f,  0.014f,  0.014f,  0.026f, 0.026f, 0.026f, 0.026f,
@@ -86,17 +83,17 @@ static const float line_nudges[16][2] = {
 
 ALWAYS void search_q2_k(const float *x, const float *w, bool weighted, super *s)
 {
-    search_lines(16, 16, 3, 15, N_Q2_ENDS, low_q2, high_q2, steps_sc, steps_mn, 3, x, w, weighted, s);
+    search_lines(16, 16, 3, 15, low_q2, high_q2, steps_sc, steps_mn, 3, x, w, weighted, s);
 }
 
 ALWAYS void search_q4_k(const float *x, const float *w, bool weighted, super *s)
 {
-    search_lines(8, 32, 15, 63, N_Q4_ENDS, low_q4, high_q4, steps_sc, steps_mn, 1, x, w, weighted, s);
+    search_lines(8, 32, 15, 63, low_q4, high_q4, steps_sc, steps_mn, 1, x, w, weighted, s);
 }
 
 ALWAYS void search_q5_k(const float *x, const float *w, bool weighted, super *s)
 {
-    search_lines(8, 32, 31, 63, N_Q5_ENDS, low_q5, high_q5, steps_sc, steps_mn, 1, x, w, weighted, s);
+    search_lines(8, 32, 31, 63, low_q5, high_q5, steps_sc, steps_mn, 1, x, w, weighted, s);
 }
 
 ALWAYS void search_q3_k(const float *x, const float *w, bool weighted, super *s)

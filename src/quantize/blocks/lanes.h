@@ -1,13 +1,15 @@
 // Sixteen floats that move together: what the searches are written in. Private.
 //
 // Each operation is one IEEE operation a lane, so the plain loops at the end are the definition and the two instruction
-// sets cannot differ from them; there is no fused multiply-add. A search puts sixteen candidates in the lanes and walks
-// the values in order; where the lanes hold sixteen values, their sum folds halves: lane l takes lane l + 8, then
-// l + 4, l + 2, l + 1. Pick one of FM_LANES_AVX512, FM_LANES_AVX2 or neither before including.
+// sets cannot differ from them; multiplies and adds are fused only where nothing is rounded. A search puts sixteen
+// candidates in the lanes and walks the values in order; where the lanes hold sixteen values, their sum folds halves:
+// lane l takes lane l + 8, then l + 4, l + 2, l + 1. Pick one of FM_LANES_AVX512, FM_LANES_AVX2 or neither before
+// including.
 //
 // lanes_min, lanes_max give the second operand when either is NaN or both are equal. lanes_least, lanes_most and
 // lanes_first_least must not be given NaN; of a plus and a minus zero they may give either, so callers let no sign of a
 // zero reach a result. lanes_rint goes to nearest even, for magnitudes below 2^22.
+// lanes_add_whole: sum + a * b of whole numbers, both below 2^24, so exact whether fused or not.
 // lanes_store_i8 wants whole numbers that fit. lanes_iq4: the nearest value of iq4's table, midpoints to the lower.
 #ifndef FM_QUANTIZE_BLOCKS_LANES_H
 #define FM_QUANTIZE_BLOCKS_LANES_H
@@ -43,6 +45,10 @@ static inline lanes lanes_sub(lanes a, lanes b)
 static inline lanes lanes_mul(lanes a, lanes b)
 {
     return _mm512_mul_ps(a, b);
+}
+static inline lanes lanes_add_whole(lanes sum, lanes a, lanes b)
+{
+    return _mm512_fmadd_ps(a, b, sum);
 }
 static inline lanes lanes_div(lanes a, lanes b)
 {
@@ -139,6 +145,10 @@ static inline lanes lanes_mul(lanes x, lanes y)
 {
     return (lanes){_mm256_mul_ps(x.a, y.a), _mm256_mul_ps(x.b, y.b)};
 }
+static inline lanes lanes_add_whole(lanes sum, lanes x, lanes y)
+{
+    return (lanes){_mm256_fmadd_ps(x.a, y.a, sum.a), _mm256_fmadd_ps(x.b, y.b, sum.b)};
+}
 static inline lanes lanes_div(lanes x, lanes y)
 {
     return (lanes){_mm256_div_ps(x.a, y.a), _mm256_div_ps(x.b, y.b)};
@@ -191,7 +201,9 @@ static inline int lanes_first_least(lanes x, float *value)
 }
 static inline float lanes_at(lanes x, int lane)
 {
-    return _mm256_cvtss_f32(_mm256_permutevar8x32_ps(lane < 8 ? x.a : x.b, _mm256_set1_epi32(lane & 7)));
+    float all[16]; // no branch on the lane, which nothing predicts
+    lanes_store(all, x);
+    return all[lane];
 }
 static inline void lanes_store_i8(int8_t *p, lanes x)
 {
@@ -246,6 +258,10 @@ static inline lanes lanes_sub(lanes a, lanes b)
 static inline lanes lanes_mul(lanes a, lanes b)
 {
     FM_LANES_EACH(a.f[l] * b.f[l]);
+}
+static inline lanes lanes_add_whole(lanes sum, lanes a, lanes b)
+{
+    FM_LANES_EACH(sum.f[l] + a.f[l] * b.f[l]);
 }
 static inline lanes lanes_div(lanes a, lanes b)
 {

@@ -241,12 +241,11 @@ typedef struct {
     int8_t q[32];
 } line;
 
-ALWAYS void search_one_line(int hi, int n_ends, const float *low, const float *high, const float *x, const float *w,
-                            line *b)
+ALWAYS void search_one_line(int hi, const float *low, const float *high, const float *x, const float *w, line *b)
 {
     float s, offset, scales[16], mins[16], error;
     uint16_t d[16], m[16];
-    fit_line(32, hi, n_ends, low, high, true, x, w, true, &s, &offset);
+    fit_lines(1, 32, hi, low, high, true, x, w, true, &s, &offset);
     for (int l = 0; l < 16; l++) {
         float ds = s * line_nudges[l][0];
         d[l] = stored_scale(ds);
@@ -254,10 +253,14 @@ ALWAYS void search_one_line(int hi, int n_ends, const float *low, const float *h
         scales[l] = half_to_float(d[l]);
         mins[l] = -half_to_float(m[l]);
     }
-    int lane = lanes_first_least(line_errors(32, hi, lanes_load(scales), lanes_load(mins), x, w, true), &error);
+    lanes inverses = line_inverses(lanes_load(scales));
+    int lane =
+        lanes_first_least(line_errors(32, hi, lanes_load(scales), inverses, lanes_load(mins), x, w, true), &error);
     b->d = d[lane];
     b->m = m[lane];
-    line_codes(32, hi, scales[lane], mins[lane], x, b->q);
+    float inverse = lanes_at(inverses, lane);
+    for (int j = 0; j < 32; j += 16)
+        lanes_store_i8(b->q + j, line_codes(hi, inverse, mins[lane], x + j));
 }
 
 static void weighted_q4_1(size_t n_blocks, const float *restrict x, const float *restrict w, uint8_t *restrict out)
@@ -266,7 +269,7 @@ static void weighted_q4_1(size_t n_blocks, const float *restrict x, const float 
     line r;
     fm_block_q4_1 *b = (fm_block_q4_1 *)out;
     for (size_t i = 0; i < n_blocks; i++) {
-        search_one_line(15, N_Q4_ENDS, low_q4, high_q4, tame(32, x + 32 * i, copy), w + 32 * i, &r);
+        search_one_line(15, low_q4, high_q4, tame(32, x + 32 * i, copy), w + 32 * i, &r);
         write_u16(b[i].d, r.d);
         write_u16(b[i].m, r.m);
         for (int j = 0; j < 16; j++)
@@ -281,7 +284,7 @@ static void weighted_q5_1(size_t n_blocks, const float *restrict x, const float 
     fm_block_q5_1 *b = (fm_block_q5_1 *)out;
     for (size_t i = 0; i < n_blocks; i++) {
         uint32_t high = 0;
-        search_one_line(31, N_Q5_ENDS, low_q5, high_q5, tame(32, x + 32 * i, copy), w + 32 * i, &r);
+        search_one_line(31, low_q5, high_q5, tame(32, x + 32 * i, copy), w + 32 * i, &r);
         write_u16(b[i].d, r.d);
         write_u16(b[i].m, r.m);
         for (int j = 0; j < 16; j++) {

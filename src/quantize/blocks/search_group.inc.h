@@ -104,20 +104,26 @@ ALWAYS void scale_codes(int n, grid g, float scale, const float *x, int8_t *q)
         lanes_store_i8(q + j, snap(g, lanes_mul(lanes_load(x + j), lanes_all(inverse))));
 }
 
-// The sums over a group that the least-squares line through (q, u) needs, one candidate a lane.
+// One group on its way through fit_lines: what each step leaves for the next.
 typedef struct {
-    lanes sq, sqq, squ;
-    lanes sw, su; // equal in all lanes
-} line_sums;
+    float min, range;
+    float sw, su;         // sums of w and of w u
+    lanes inverse, start; // of each candidate
+    lanes sq, sqq, squ;   // the sums that the least-squares line through (q, u) needs, one candidate a lane
+} line_group;
 
-// Codes q = nearest of (u * inverse - start) in 0..hi, u = x - min.
-ALWAYS line_sums sum_line(int n, int hi, lanes inverse, lanes start, float min, const float *x, const float *w,
-                          bool weighted)
+// Puts u = x - min, and w u, where the sums find them, and the candidates: the ends of the grid at low[k] and high[k] of
+// the way into the range of the values.
+ALWAYS void prepare_line(int n, int hi, const float *low, const float *high, bool signed_offset, const float *x,
+                         const float *w, bool weighted, float *u, float *wu, line_group *t)
 {
-    lanes zero = lanes_all(0), top = lanes_all((float)hi), vmin = lanes_all(min);
-    line_sums s = {zero, zero, zero, zero, zero};
-    lanes sw = zero, su = zero;
-    float u[32], wu[32];
+    float min, max;
+    group_range(n, x, &min, &max);
+    if (!signed_offset && min > 0)
+        min = 0;
+    t->min = min;
+    t->range = max - min;
+    lanes sw = lanes_all(0), su = sw, vmin = lanes_all(min), l = lanes_load(low);
     for (int j = 0; j < n; j += 16) {
         lanes uj = lanes_sub(lanes_load(x + j), vmin), wj = weighted ? lanes_load(w + j) : lanes_all(1);
         lanes_store(u + j, uj);
@@ -128,68 +134,91 @@ ALWAYS line_sums sum_line(int n, int hi, lanes inverse, lanes start, float min, 
         sw = lanes_add(sw, wj);
         su = lanes_add(su, uj);
     }
-    s.sw = lanes_all(lanes_sum(sw));
-    s.su = lanes_all(lanes_sum(su));
+    t->sw = lanes_sum(sw);
+    t->su = lanes_sum(su);
+    lanes reach = lanes_sub(lanes_sub(lanes_all(1), lanes_load(high)), l);
+    t->inverse = lanes_div(lanes_all(t->range > 1e-20f ? (float)hi / t->range : 0), reach);
+    t->start = lanes_mul(lanes_mul(l, lanes_all(t->range)), t->inverse);
+}
+
+// Codes q = nearest of (u * inverse - start) in 0..hi.
+ALWAYS void sum_line(int n, int hi, const float *u, const float *wu, const float *w, bool weighted, line_group *t)
+{
+    lanes zero = lanes_all(0), top = lanes_all((float)hi), inverse = t->inverse, start = t->start;
+    lanes sq = zero, sqq = zero, squ = zero;
     for (int j = 0; j < n; j++) {
         lanes uj = lanes_all(u[j]);
         lanes q = lanes_rint(lanes_min(lanes_max(lanes_sub(lanes_mul(uj, inverse), start), zero), top));
         lanes wq = weighted ? lanes_mul(lanes_all(w[j]), q) : q;
-        s.sq = lanes_add(s.sq, wq);
-        s.sqq = lanes_add(s.sqq, lanes_mul(wq, q));
-        s.squ = lanes_add(s.squ, lanes_mul(q, weighted ? lanes_all(wu[j]) : uj));
+        sq = lanes_add(sq, wq);
+        sqq = weighted ? lanes_add(sqq, lanes_mul(wq, q)) : lanes_add_whole(sqq, q, q);
+        squ = lanes_add(squ, lanes_mul(q, weighted ? lanes_all(wu[j]) : uj));
     }
-    return s;
+    t->sq = sq;
+    t->sqq = sqq;
+    t->squ = squ;
 }
 
-// x ~ scale * q + offset, q in 0..hi. Candidates: the ends of the grid at low[k] and high[k] of the way into the range
-// of the values, each followed by the least-squares line through its codes. Sums are of u = x - min, whose mean is
-// small enough for fp32. `signed_offset` is false for formats whose offset cannot be positive.
-ALWAYS void fit_line(int n, int hi, int n_ends, const float *low, const float *high, bool signed_offset, const float *x,
-                     const float *w, bool weighted, float *scale_out, float *offset_out)
+// The least-squares line of each candidate's codes, and the best of them.
+ALWAYS void solve_line(int hi, bool signed_offset, const line_group *t, float *scale, float *offset)
 {
-    float min, max;
-    group_range(n, x, &min, &max);
-    if (!signed_offset && min > 0)
-        min = 0;
-    float range = max - min, best_loss = 0;
-    *scale_out = range > 1e-20f ? range / (float)hi : 0; // what remains when one level is in use, or nothing counts
-    *offset_out = min;
-    if (!(range > 1e-20f))
-        return;
-    lanes zero = lanes_all(0), two = lanes_all(2), per_range = lanes_all((float)hi / range);
-    for (int k = 0; k < n_ends; k += 16) {
-        lanes l = lanes_load(low + k);
-        lanes inverse = lanes_div(per_range, lanes_sub(lanes_sub(lanes_all(1), lanes_load(high + k)), l));
-        line_sums t = sum_line(n, hi, inverse, lanes_mul(lanes_mul(l, lanes_all(range)), inverse), min, x, w, weighted);
-        lanes det = lanes_sub(lanes_mul(t.sw, t.sqq), lanes_mul(t.sq, t.sq));
-        lanes s = lanes_div(lanes_sub(lanes_mul(t.sw, t.squ), lanes_mul(t.su, t.sq)), det);
-        lanes b = lanes_div(lanes_sub(lanes_mul(t.sqq, t.su), lanes_mul(t.sq, t.squ)), det);
-        if (!signed_offset) { // offset = b + min may not be positive: hold it at 0 and fit the scale alone
-            lanes most = lanes_all(-min);
-            lanes held = lanes_div(lanes_sub(t.squ, lanes_mul(most, t.sq)), t.sqq);
-            s = lanes_if_greater(b, most, held, s);
-            b = lanes_min(b, most);
-        }
-        // loss = sum (u - s q - b)^2 - sum u^2
-        lanes loss = lanes_add(lanes_mul(s, lanes_mul(s, t.sqq)), lanes_mul(b, lanes_mul(b, t.sw)));
-        loss = lanes_add(loss, lanes_mul(two, lanes_mul(s, lanes_sub(lanes_mul(b, t.sq), t.squ))));
-        loss = lanes_sub(loss, lanes_mul(two, lanes_mul(b, t.su)));
-        loss = lanes_min(lanes_if_greater(det, zero, loss, zero), lanes_all(greatest));
-        float value;
-        int lane = lanes_first_least(loss, &value);
-        if (value < best_loss) {
-            best_loss = value;
-            *scale_out = lanes_at(s, lane);
-            *offset_out = lanes_at(b, lane) + min;
-        }
+    lanes sw = lanes_all(t->sw), su = lanes_all(t->su), zero = lanes_all(0), two = lanes_all(2);
+    lanes det = lanes_sub(lanes_mul(sw, t->sqq), lanes_mul(t->sq, t->sq));
+    lanes s = lanes_div(lanes_sub(lanes_mul(sw, t->squ), lanes_mul(su, t->sq)), det);
+    lanes b = lanes_div(lanes_sub(lanes_mul(t->sqq, su), lanes_mul(t->sq, t->squ)), det);
+    if (!signed_offset) { // offset = b + min may not be positive: hold it at 0 and fit the scale alone
+        lanes most = lanes_all(-t->min);
+        lanes held = lanes_div(lanes_sub(t->squ, lanes_mul(most, t->sq)), t->sqq);
+        s = lanes_if_greater(b, most, held, s);
+        b = lanes_min(b, most);
     }
+    // loss = sum (u - s q - b)^2 - sum u^2
+    lanes loss = lanes_add(lanes_mul(s, lanes_mul(s, t->sqq)), lanes_mul(b, lanes_mul(b, sw)));
+    loss = lanes_add(loss, lanes_mul(two, lanes_mul(s, lanes_sub(lanes_mul(b, t->sq), t->squ))));
+    loss = lanes_sub(loss, lanes_mul(two, lanes_mul(b, su)));
+    loss = lanes_min(lanes_if_greater(det, zero, loss, zero), lanes_all(greatest));
+    float value;
+    int lane = lanes_first_least(loss, &value);
+    bool gains = value < 0; // else one level is in use, or nothing counts
+    *scale = gains ? lanes_at(s, lane) : t->range / (float)hi;
+    *offset = gains ? lanes_at(b, lane) + t->min : t->min;
+}
+
+// x ~ scale * q + offset, q in 0..hi, for each of n_groups groups of n. Sixteen candidates, each followed by the
+// least-squares line through its codes. Sums are of u = x - min, whose mean is small enough for fp32. `signed_offset` is
+// false for formats whose offset cannot be positive. Each step takes all groups before the next step begins: the ends of
+// a step are long chains, which the processor overlaps where group follows group, but not across the sums.
+ALWAYS void fit_lines(int n_groups, int n, int hi, const float *low, const float *high, bool signed_offset,
+                      const float *x, const float *w, bool weighted, float *scale, float *offset)
+{
+    line_group t[16];
+    float u[256], wu[256];
+    for (int g = 0; g < n_groups; g++)
+        prepare_line(n, hi, low, high, signed_offset, x + g * n, weighted ? w + g * n : w, weighted, u + g * n,
+                     wu + g * n, &t[g]);
+    for (int g = 0; g < n_groups; g++)
+        if (t[g].range > 1e-20f)
+            sum_line(n, hi, u + g * n, wu + g * n, weighted ? w + g * n : w, weighted, &t[g]);
+    for (int g = 0; g < n_groups; g++)
+        if (t[g].range > 1e-20f)
+            solve_line(hi, signed_offset, &t[g], &scale[g], &offset[g]);
+        else {
+            scale[g] = 0;
+            offset[g] = t[g].min;
+        }
+}
+
+// What a value less its offset is multiplied by, 0 where the scale is none.
+ALWAYS lanes line_inverses(lanes scale)
+{
+    return lanes_if_greater(scale, lanes_all(1e-30f), lanes_div(lanes_all(1), scale), lanes_all(0));
 }
 
 // The squared error of each lane's scale * q - min, every value given its nearest code.
-ALWAYS lanes line_errors(int n, int hi, lanes scale, lanes min, const float *x, const float *w, bool weighted)
+ALWAYS lanes line_errors(int n, int hi, lanes scale, lanes inverse, lanes min, const float *x, const float *w,
+                         bool weighted)
 {
     lanes zero = lanes_all(0), top = lanes_all((float)hi), sum = zero;
-    lanes inverse = lanes_if_greater(scale, lanes_all(1e-30f), lanes_div(lanes_all(1), scale), zero);
     for (int j = 0; j < n; j++) {
         lanes u = lanes_add(lanes_all(x[j]), min);
         lanes q = lanes_rint(lanes_min(lanes_max(lanes_mul(u, inverse), zero), top));
@@ -199,11 +228,9 @@ ALWAYS lanes line_errors(int n, int hi, lanes scale, lanes min, const float *x, 
     return lanes_min(sum, lanes_all(greatest));
 }
 
-ALWAYS void line_codes(int n, int hi, float scale, float min, const float *x, int8_t *q)
+// The nearest codes of sixteen values for a settled scale's inverse and minimum.
+ALWAYS lanes line_codes(int hi, float inverse, float min, const float *x)
 {
-    float inverse = scale > 1e-30f ? 1 / scale : 0;
-    for (int j = 0; j < n; j += 16) {
-        lanes t = lanes_mul(lanes_add(lanes_load(x + j), lanes_all(min)), lanes_all(inverse));
-        lanes_store_i8(q + j, lanes_rint(lanes_min(lanes_max(t, lanes_all(0)), lanes_all((float)hi))));
-    }
+    lanes t = lanes_mul(lanes_add(lanes_load(x), lanes_all(min)), lanes_all(inverse));
+    return lanes_rint(lanes_min(lanes_max(t, lanes_all(0)), lanes_all((float)hi)));
 }

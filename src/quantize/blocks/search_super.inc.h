@@ -17,58 +17,82 @@ typedef struct {
 
 // ---- x ~ (d * sc) * q - (dmin * mn) -----------------------------------------------------------------------------------
 
+// The inverse of each group's scale as a decoder will have it, and its minimum.
+typedef struct {
+    float inverse[16], min[16];
+} line_steps;
+
+ALWAYS line_steps steps_of_lines(const super *b)
+{
+    line_steps r;
+    lanes d = lanes_all(half_to_float(b->d)), dmin = lanes_all(half_to_float(b->dmin));
+    lanes_store(r.inverse, line_inverses(lanes_mul(d, lanes_load(b->sc))));
+    lanes_store(r.min, lanes_mul(dmin, lanes_load(b->mn)));
+    return r;
+}
+
 // The codes of every group for the scales in b.
 ALWAYS void code_lines(int n_groups, int n, int hi, const float *x, super *b)
 {
-    float d = half_to_float(b->d), dmin = half_to_float(b->dmin);
+    line_steps t = steps_of_lines(b);
     for (int g = 0; g < n_groups; g++)
-        line_codes(n, hi, d * b->sc[g], dmin * b->mn[g], x + g * n, b->q + g * n);
+        for (int j = g * n; j < (g + 1) * n; j += 16)
+            lanes_store_i8(b->q + j, line_codes(hi, t.inverse[g], t.min[g], x + j));
 }
 
-// The whole numbers nearest to the wishes s and m under the stored scales.
-ALWAYS void round_lines(int n_groups, float sc_max, const float *s, const float *m, super *b)
+// The whole numbers nearest to the sixteen wishes s and m under the stored scales.
+ALWAYS void round_lines(float sc_max, const float *s, const float *m, super *b)
 {
     float d = half_to_float(b->d), dmin = half_to_float(b->dmin);
-    float inverse_d = d > 0 ? 1 / d : 0, inverse_m = dmin > 0 ? 1 / dmin : 0;
-    for (int g = 0; g < n_groups; g++) {
-        float sc = clamp_to(s[g] * inverse_d, 0, sc_max), mn = clamp_to(m[g] * inverse_m, 0, sc_max);
-        b->sc[g] = (sc + 0x1.8p23f) - 0x1.8p23f;
-        b->mn[g] = (mn + 0x1.8p23f) - 0x1.8p23f;
-    }
+    lanes zero = lanes_all(0), top = lanes_all(sc_max);
+    lanes sc = lanes_mul(lanes_load(s), lanes_all(d > 0 ? 1 / d : 0));
+    lanes mn = lanes_mul(lanes_load(m), lanes_all(dmin > 0 ? 1 / dmin : 0));
+    lanes_store(b->sc, lanes_rint(lanes_min(lanes_max(sc, zero), top)));
+    lanes_store(b->mn, lanes_rint(lanes_min(lanes_max(mn, zero), top)));
 }
 
-// Of the neighbours of each group's rounded sc and mn, the pair with the least error.
+// Of the neighbours of each group's rounded sc and mn, the pair with the least error. In steps as fit_lines.
 ALWAYS void settle_lines(int n_groups, int n, int hi, float sc_max, const float *sc_step, const float *mn_step,
                          const float *x, const float *w, bool weighted, super *b)
 {
     lanes d = lanes_all(half_to_float(b->d)), dmin = lanes_all(half_to_float(b->dmin));
-    lanes zero = lanes_all(0), top = lanes_all(sc_max);
+    lanes zero = lanes_all(0), top = lanes_all(sc_max), scale[16], inverse[16], min[16], errors[16];
     for (int g = 0; g < n_groups; g++) {
         lanes sc = lanes_min(lanes_max(lanes_add(lanes_all(b->sc[g]), lanes_load(sc_step)), zero), top);
         lanes mn = lanes_min(lanes_max(lanes_add(lanes_all(b->mn[g]), lanes_load(mn_step)), zero), top);
+        scale[g] = lanes_mul(d, sc);
+        inverse[g] = line_inverses(scale[g]);
+        min[g] = lanes_mul(dmin, mn);
+    }
+    for (int g = 0; g < n_groups; g++)
+        errors[g] = line_errors(n, hi, scale[g], inverse[g], min[g], x + g * n, weighted ? w + g * n : w, weighted);
+    for (int g = 0; g < n_groups; g++) {
         float error;
-        lanes errors =
-            line_errors(n, hi, lanes_mul(d, sc), lanes_mul(dmin, mn), x + g * n, weighted ? w + g * n : w, weighted);
-        int lane = lanes_first_least(errors, &error);
-        b->sc[g] = lanes_at(sc, lane);
-        b->mn[g] = lanes_at(mn, lane);
+        int lane = lanes_first_least(errors[g], &error);
+        b->sc[g] = clamp_to(b->sc[g] + sc_step[lane], 0, sc_max);
+        b->mn[g] = clamp_to(b->mn[g] + mn_step[lane], 0, sc_max);
     }
 }
 
-// Replaces d and dmin by those that fit the codes best, unless rounding them to fp16 undoes the gain: the normal
-// equations of x ~ d * a - dmin * mn, a = sc * q.
-ALWAYS void refit_lines(int n_groups, int n, const float *x, const float *w, bool weighted, super *b)
+// Replaces d and dmin by those that fit the nearest codes under the present ones best, unless rounding them to fp16
+// undoes the gain: the normal equations of x ~ d * a - dmin * mn, a = sc * q. Sums of whole numbers stay below 2^24 in
+// each lane, but those of a * a only where the greatest a is small.
+ALWAYS void refit_lines(int n_groups, int n, int hi, float sc_max, const float *x, const float *w, bool weighted,
+                        super *b)
 {
+    const float most = (float)hi * sc_max;
+    const bool small = most * most * 16 < 0x1p24f;
+    line_steps t = steps_of_lines(b);
     lanes vaa = lanes_all(0), vab = vaa, vbb = vaa, vax = vaa, vbx = vaa;
     for (int g = 0; g < n_groups; g++) {
         lanes sc = lanes_all(b->sc[g]), mn = lanes_all(b->mn[g]);
         for (int j = g * n; j < (g + 1) * n; j += 16) {
-            lanes xj = lanes_load(x + j), a = lanes_mul(sc, lanes_load_i8(b->q + j));
+            lanes xj = lanes_load(x + j), a = lanes_mul(sc, line_codes(hi, t.inverse[g], t.min[g], x + j));
             lanes wa = weighted ? lanes_mul(lanes_load(w + j), a) : a;
             lanes wm = weighted ? lanes_mul(lanes_load(w + j), mn) : mn;
-            vaa = lanes_add(vaa, lanes_mul(wa, a));
-            vab = lanes_add(vab, lanes_mul(wa, mn));
-            vbb = lanes_add(vbb, lanes_mul(wm, mn));
+            vaa = weighted || !small ? lanes_add(vaa, lanes_mul(wa, a)) : lanes_add_whole(vaa, a, a);
+            vab = weighted ? lanes_add(vab, lanes_mul(wa, mn)) : lanes_add_whole(vab, a, mn);
+            vbb = weighted ? lanes_add(vbb, lanes_mul(wm, mn)) : lanes_add_whole(vbb, mn, mn);
             vax = lanes_add(vax, lanes_mul(wa, xj));
             vbx = lanes_add(vbx, lanes_mul(wm, xj));
         }
@@ -94,30 +118,25 @@ ALWAYS void refit_lines(int n_groups, int n, const float *x, const float *w, boo
     }
 }
 
-ALWAYS void search_lines(int n_groups, int n, int hi, float sc_max, int n_ends, const float *low, const float *high,
+ALWAYS void search_lines(int n_groups, int n, int hi, float sc_max, const float *low, const float *high,
                          const float *sc_step, const float *mn_step, int n_rounds, const float *x, const float *w,
                          bool weighted, super *b)
 {
-    float s[16], m[16], most_s = 0, most_m = 0;
+    float s[16] = {0}, m[16] = {0}, offset[16], most_s = 0, most_m = 0;
+    fit_lines(n_groups, n, hi, low, high, false, x, w, weighted, s, offset);
     for (int g = 0; g < n_groups; g++) {
-        float offset;
-        fit_line(n, hi, n_ends, low, high, false, x + g * n, weighted ? w + g * n : w, weighted, &s[g], &offset);
-        m[g] = offset < 0 ? -offset : 0;
+        m[g] = offset[g] < 0 ? -offset[g] : 0;
         most_s = s[g] > most_s ? s[g] : most_s;
         most_m = m[g] > most_m ? m[g] : most_m;
     }
     b->d = stored_scale(most_s / sc_max);
     b->dmin = stored_scale(most_m / sc_max);
-    round_lines(n_groups, sc_max, s, m, b);
+    round_lines(sc_max, s, m, b);
+    refit_lines(n_groups, n, hi, sc_max, x, w, weighted, b);
+    round_lines(sc_max, s, m, b);
     for (int round = 0; round < n_rounds; round++) {
-        if (round == 0) {
-            code_lines(n_groups, n, hi, x, b);
-            refit_lines(n_groups, n, x, w, weighted, b);
-            round_lines(n_groups, sc_max, s, m, b);
-        }
         settle_lines(n_groups, n, hi, sc_max, sc_step, mn_step, x, w, weighted, b);
-        code_lines(n_groups, n, hi, x, b);
-        refit_lines(n_groups, n, x, w, weighted, b);
+        refit_lines(n_groups, n, hi, sc_max, x, w, weighted, b);
     }
     code_lines(n_groups, n, hi, x, b);
 }
