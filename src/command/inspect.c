@@ -1,5 +1,5 @@
 // floodmark inspect: the units, parameters, shapes and bytes of a model, or the tensors of a weight file.
-#include <argp.h>
+#include <getopt.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -8,6 +8,7 @@
 #include "base/table.h"
 #include "base/units.h"
 #include "command/command.h"
+#include "command/flags.h"
 #include "floodmark/tensor.h"
 #include "model/family.h"
 #include "model/opened.h"
@@ -21,64 +22,67 @@ typedef struct {
 
 // ---- flags ----
 
-enum { KEY_USAGE = 256 };
+static const char usage[] =
+    "Usage: floodmark inspect [OPTION...] MODEL\n"
+    "The units of a model with their parameters, shapes and bytes; or the tensors of a weight file, whose whole "
+    "header\n"
+    "is checked against the file's size.\n\n"
+    "MODEL is a Hugging Face config.json or its folder, a safetensors or GGUF file, an index of several, a name of "
+    "the\n"
+    "catalogue (meta-llama/Llama-3.1-8B, llama-3.1-8b), or a size (70B, 1.5B).\n\n"
+    "  -a, --all           list every block, also those that equal the one before\n"
+    "  -l, --layers=N      as if the model had N blocks\n"
+    "  -u, --units=GB|GiB  units of sizes [GB]\n"
+    "  -j, --json          print JSON: n_params (tied tensors once), units, parameters, buffers, notes\n"
+    "  -h, --help          print this help\n";
 
-// argp's own --help would end the program before anybody looks whether stdout took the text.
-static const struct argp_option flags[] = {
-    {"json", 'j', NULL, 0, "Print JSON: n_params (tied tensors once), units, parameters, buffers, notes", 0},
-    {"all", 'a', NULL, 0, "List every block, also those that equal the one before", 0},
-    {"layers", 'l', "N", 0, "As if the model had N blocks", 0},
-    {"units", 'u', "GB|GiB", 0, "Units of sizes (default GB)", 0},
-    {"help", '?', NULL, 0, "Give this help list", -1},
-    {"usage", KEY_USAGE, NULL, 0, "Give a short usage message", 0},
-    {0},
-};
+static const struct option flags[] = {{"all", no_argument, NULL, 'a'},         {"layers", required_argument, NULL, 'l'},
+                                      {"units", required_argument, NULL, 'u'}, {"json", no_argument, NULL, 'j'},
+                                      {"help", no_argument, NULL, 'h'},        {0}};
 
-static error_t parse(int key, char *arg, struct argp_state *state)
+static fm_status set_flag(options *o, int flag, char **argv, fm_err *err)
 {
-    options *o = state->input;
-    fm_err err;
-    switch (key) {
-    case 'j':
-        o->json = true;
-        return 0;
+    fm_status status = FM_OK;
+    switch (flag) {
     case 'a':
         o->all = true;
-        return 0;
+        break;
     case 'l':
-        if (fm_parse_u64(arg, 1, 1 << 20, &o->layers, &err))
-            argp_error(state, "--layers: %s", err.message);
-        return 0;
+        if ((status = fm_parse_u64(optarg, 1, 1 << 20, &o->layers, err)))
+            (void)fm_err_prefix(err, "--layers");
+        break;
     case 'u':
-        if (fm_parse_units(arg, &o->units, &err))
-            argp_error(state, "--units: %s", err.message);
-        return 0;
-    case ARGP_KEY_ARG:
-        if (o->model)
-            argp_error(state, "one MODEL at a time: \"%s\" and \"%s\" were given", o->model, arg);
-        o->model = arg;
-        return 0;
-    case '?':
-    case KEY_USAGE:
-        argp_state_help(state, stdout,
-                        (key == '?' ? ARGP_HELP_STD_HELP : ARGP_HELP_USAGE) & ~(unsigned)ARGP_HELP_EXIT_OK);
+        if ((status = fm_parse_units(optarg, &o->units, err)))
+            (void)fm_err_prefix(err, "--units");
+        break;
+    case 'j':
+        o->json = true;
+        break;
+    case 'h':
         o->help = true;
-        return 0;
-    case ARGP_KEY_END:
-        if (!o->model && !o->help)
-            argp_error(state, "no MODEL given");
-        return 0;
+        break;
     default:
-        return ARGP_ERR_UNKNOWN;
+        status = fm_flags_refused("inspect", flag, argv[optind - 1], flags, err);
     }
+    return status;
 }
 
-static const char doc[] =
-    "The units of a model with their parameters, shapes and bytes; or the tensors of a weight file, whose whole header "
-    "is "
-    "checked against the file's size.\v"
-    "MODEL is a Hugging Face config.json or its folder, a safetensors or GGUF file, an index of several, a name of the "
-    "catalogue (meta-llama/Llama-3.1-8B, llama-3.1-8b), or a size (70B, 1.5B).";
+static fm_status parse(int argc, char **argv, options *o, fm_err *err)
+{
+    fm_status status = FM_OK;
+    optind = opterr = 0;
+    for (int flag; !status && !o->help && (flag = getopt_long(argc, argv, ":al:u:jh", flags, NULL)) != -1;)
+        status = set_flag(o, flag, argv, err);
+    if (status || o->help)
+        return status;
+    if (optind == argc)
+        return fm_fail(err, FM_ERR_USAGE, "no MODEL given; see floodmark inspect --help");
+    if (argc - optind > 1)
+        return fm_fail(err, FM_ERR_USAGE, "one MODEL at a time: \"%s\" and \"%s\" were given", argv[optind],
+                       argv[optind + 1]);
+    o->model = argv[optind];
+    return FM_OK;
+}
 
 // ---- what is shown ----
 
@@ -329,25 +333,23 @@ static fm_status print_json(const fm_model *m, fm_buf *out, fm_err *err)
 
 int fm_command_inspect(int argc, char **argv)
 {
-    static char name[] = "floodmark inspect";
-    const struct argp parser = {flags, parse, "MODEL", doc, NULL, NULL, NULL};
     options o = {.units = FM_UNITS_GB};
     fm_err err = {0};
     fm_model *m = NULL;
     fm_buf out = {0};
-    argp_err_exit_status = 2;
-    argv[0] = name;
-    if (argp_parse(&parser, argc, argv, ARGP_NO_HELP, NULL, &o))
-        return 2;
-    if (o.help)
-        return 0;
-    fm_model_options how = {.layers = (uint32_t)o.layers};
-    fm_status status = fm_model_open(o.model, &how, &m, &err);
-    if (!status)
-        status = o.json ? print_json(m, &out, &err) : print_text(m, &o, &out, &err);
+    fm_status status = parse(argc, argv, &o, &err);
+    bool typed = status != FM_OK;
+    if (!status && o.help) {
+        fm_buf_add_text(&out, usage);
+    } else if (!status) {
+        fm_model_options how = {.layers = (uint32_t)o.layers};
+        status = fm_model_open(o.model, &how, &m, &err);
+        if (!status)
+            status = o.json ? print_json(m, &out, &err) : print_text(m, &o, &out, &err);
+    }
     if (!status)
         status = fm_command_print(&out, &err);
     fm_buf_reset(&out);
     fm_model_destroy(m);
-    return status ? fm_command_fail("inspect", &err, false) : 0;
+    return status ? fm_command_fail("inspect", &err, typed) : 0;
 }
