@@ -18,3 +18,13 @@ fm_status fm_command_print(const fm_buf *text, fm_err *err)
                                 : fm_fail(err, FM_ERR_IO, "standard output: %s", fm_io_words(errno));
     return status;
 }
+
+int fm_command_help(const char *command, const char *text)
+{
+    fm_err err = {0};
+    fm_buf out = {0};
+    fm_buf_add_text(&out, text);
+    fm_status status = fm_command_print(&out, &err);
+    fm_buf_reset(&out);
+    return status ? fm_command_fail(command, &err, false) : 0;
+}

@@ -26,4 +26,7 @@ int fm_command_fail(const char *command, const fm_err *err, bool typed);
 // Writes all of text to stdout and flushes it. Fails with FM_ERR_IO; without a message where the reader went away
 // (`floodmark ... | head` wants no complaint).
 fm_status fm_command_print(const fm_buf *text, fm_err *err) FM_MUST_USE;
+
+// Prints a command's help; returns the exit status.
+int fm_command_help(const char *command, const char *text);
 #endif

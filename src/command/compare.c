@@ -394,8 +394,7 @@ int fm_command_compare(int argc, char **argv)
             o.json = true;
             break;
         case 'h':
-            fputs(usage, stdout);
-            return fflush(stdout) ? 1 : 0;
+            return fm_command_help("compare", usage);
         default:
             status = fm_flags_refused("compare", flag, argv[optind - 1], flags, &err);
         }

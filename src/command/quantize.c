@@ -255,10 +255,8 @@ int fm_command_quantize(int argc, char **argv)
     fm_status status = FM_OK;
     optind = opterr = 0;
     for (int flag; !status && (flag = getopt_long(argc, argv, ":f:g:c:k:at:nh", flags, NULL)) != -1;) {
-        if (flag == 'h') {
-            fputs(usage, stdout);
-            return fflush(stdout) ? 1 : 0;
-        }
+        if (flag == 'h')
+            return fm_command_help("quantize", usage);
         status = flag == '?' || flag == ':' ? fm_flags_refused("quantize", flag, argv[optind - 1], flags, &err)
                                             : set_flag(&o, flag, optarg, &err);
     }

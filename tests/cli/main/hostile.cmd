@@ -10,7 +10,7 @@ floodmark plan gpt2 --on A100-80GB --clip 0x10
 mkdir empty
 floodmark inspect empty
 # Nobody takes the text, or no file may grow.
-for c in "inspect --help" "plan --help" "--help"; do
+for c in "inspect --help" "plan --help" "quantize --help" "compare --help" "--help"; do
     floodmark $c >/dev/full
     echo "$?: $c"
 done
