@@ -10,7 +10,8 @@ void fm_hf_deepseek_router(fm_hf *hf, fm_tensor *rows, const fm_router *how, fm_
     int64_t tokens = rows->shape[0], experts = how->n_experts, groups = how->n_groups;
     const int64_t by_expert[2] = {tokens, experts}, by_group[2] = {tokens, groups}, in_groups[3] = {tokens, groups, experts / groups};
     fm_tensor *x = fm_op_to(t, rows, FM_ELEM_F32);
-    *logits = fm_sink(fm_op_linear(t, x, fm_hf_parameter(hf, "weight"), NULL));
+    fm_tensor *weight = fm_op_to(t, fm_hf_parameter(hf, "weight"), FM_ELEM_F32); // gathered in 16 bits by a policy
+    *logits = fm_sink(fm_op_linear(t, x, weight, NULL));
     fm_tensor *scores = fm_sink(fm_op_sigmoid(t, *logits));
     fm_tensor *choice = fm_tensor_new(t, 2, by_expert, FM_ELEM_F32, "add");
     const int64_t two_best[3] = {tokens, groups, 2}, chosen_groups[2] = {tokens, how->top_k_groups};
