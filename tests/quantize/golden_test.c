@@ -95,7 +95,7 @@ static void fake_quantize_matches_torch(void **state)
                              *const granularity[] = {"tensor", "row", "column"};
     char path[4096];
     snprintf(path, sizeof path, "%s/golden/quant/index.json", getenv("FLOODMARK_SHARED"));
-    json_t *index = json_object_get(json_load_file(path, 0, NULL), "fake_quant");
+    json_t *file = json_load_file(path, 0, NULL), *index = json_object_get(file, "fake_quant");
     assert_non_null(index);
     for (int c = 0; c < 12; c++) {
         char name[64];
@@ -134,6 +134,7 @@ static void fake_quantize_matches_torch(void **state)
         }
         free(scales);
     }
+    json_decref(file);
     free(values);
     free(up);
     free(out);
