@@ -174,7 +174,8 @@ FM_SUPER_ENCODER(iq4_xs, search_iq4_xs)
 ALWAYS uint16_t search_one_scale(grid gr, int n_bases, const float *bases, const float *x, const float *w,
                                  bool weighted, int8_t *q)
 {
-    float s = fit_scale(32, gr, n_bases, bases, x, w, weighted), tries[16], error;
+    float s, tries[16], error;
+    fit_scales(1, 32, gr, n_bases, bases, x, w, weighted, &s);
     uint16_t stored[16];
     bool constant = true;
     for (int j = 1; j < 32; j++)
@@ -184,8 +185,11 @@ ALWAYS uint16_t search_one_scale(grid gr, int n_bases, const float *bases, const
         stored[l] = stored_scale(constant ? (code != 0 ? x[0] / code : 0) : s * scale_nudges[l]);
         tries[l] = half_to_float(stored[l]);
     }
-    int lane = lanes_first_least(scale_errors(32, gr, lanes_load(tries), x, w, weighted), &error);
-    scale_codes(32, gr, tries[lane], x, q);
+    lanes scales = lanes_load(tries), inverses = scale_inverses(scales);
+    int lane = lanes_first_least(scale_errors(32, gr, scales, inverses, x, w, weighted), &error);
+    float inverse = lanes_at(inverses, lane);
+    for (int j = 0; j < 32; j += 16)
+        lanes_store_i8(q + j, scale_codes(gr, inverse, x + j));
     return stored[lane];
 }
 

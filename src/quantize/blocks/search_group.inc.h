@@ -51,42 +51,60 @@ ALWAYS void group_range(int n, const float *x, float *min, float *max)
     *max = lanes_most(hi) + 0.0f;
 }
 
-// x ~ scale * q. Candidates: inverse scales base / extreme, each followed by the least-squares scale of its codes.
-// Returns the scale of the best; 0 for a group too small to tell from zero.
-ALWAYS float fit_scale(int n, grid g, int n_bases, const float *bases, const float *x, const float *w, bool weighted)
+enum { MAX_BASES = 32 };
+
+// x ~ scale * q for each of n_groups groups of n. Candidates: inverse scales base / extreme, each followed by the
+// least-squares scale of its codes. The scale of the best; 0 for a group too small to tell from zero. Each step takes
+// all groups before the next step begins: the ends of a step are long chains, which the processor overlaps where group
+// follows group, but not across the sums.
+ALWAYS void fit_scales(int n_groups, int n, grid g, int n_bases, const float *bases, const float *x, const float *w,
+                       bool weighted, float *scale)
 {
-    float min, max;
-    group_range(n, x, &min, &max);
-    float extreme = max >= -min ? max : min;
-    if (!(max > 1e-20f || min < -1e-20f))
-        return 0;
-    float best_loss = 0, best = 0;
-    for (int k = 0; k < n_bases; k += 16) {
-        lanes inverse = lanes_mul(lanes_load(bases + k), lanes_all(1 / extreme));
-        lanes qx = lanes_all(0), qq = lanes_all(0);
-        for (int j = 0; j < n; j++) {
-            lanes xj = lanes_all(x[j]), q = snap(g, lanes_mul(xj, inverse));
-            lanes wq = weighted ? lanes_mul(lanes_all(w[j]), q) : q;
-            qx = lanes_add(qx, lanes_mul(wq, xj));
-            qq = lanes_add(qq, lanes_mul(wq, q));
-        }
-        lanes scale = lanes_if_greater(qq, lanes_all(0), lanes_div(qx, qq), lanes_all(0));
-        float loss;
-        lanes losses = lanes_sub(lanes_all(0), lanes_mul(scale, qx));
-        int lane = lanes_first_least(lanes_min(losses, lanes_all(greatest)), &loss);
-        if (loss < best_loss) {
-            best_loss = loss;
-            best = lanes_at(scale, lane);
-        }
+    float inverse_extreme[16];
+    lanes sum_qx[16][MAX_BASES / 16], sum_qq[16][MAX_BASES / 16];
+    for (int i = 0; i < n_groups; i++) {
+        float min, max;
+        group_range(n, x + i * n, &min, &max);
+        inverse_extreme[i] = max > 1e-20f || min < -1e-20f ? 1 / (max >= -min ? max : min) : 0;
     }
-    return best;
+    for (int i = 0; i < n_groups; i++)
+        for (int k = 0; k < n_bases; k += 16) {
+            lanes inverse = lanes_mul(lanes_load(bases + k), lanes_all(inverse_extreme[i]));
+            lanes qx = lanes_all(0), qq = lanes_all(0);
+            for (int j = i * n; j < (i + 1) * n; j++) {
+                lanes xj = lanes_all(x[j]), q = snap(g, lanes_mul(xj, inverse));
+                lanes wq = weighted ? lanes_mul(lanes_all(w[j]), q) : q;
+                qx = lanes_add(qx, lanes_mul(wq, xj));
+                qq = weighted ? lanes_add(qq, lanes_mul(wq, q)) : lanes_add_whole(qq, q, q);
+            }
+            sum_qx[i][k / 16] = qx;
+            sum_qq[i][k / 16] = qq;
+        }
+    for (int i = 0; i < n_groups; i++) {
+        float best_loss = 0, best = 0;
+        for (int k = 0; k < n_bases / 16 && inverse_extreme[i] != 0; k++) {
+            lanes qx = sum_qx[i][k], qq = sum_qq[i][k];
+            lanes s = lanes_if_greater(qq, lanes_all(0), lanes_div(qx, qq), lanes_all(0));
+            float loss;
+            lanes losses = lanes_sub(lanes_all(0), lanes_mul(s, qx));
+            int lane = lanes_first_least(lanes_min(losses, lanes_all(greatest)), &loss);
+            best = loss < best_loss ? lanes_at(s, lane) : best;
+            best_loss = loss < best_loss ? loss : best_loss;
+        }
+        scale[i] = best;
+    }
+}
+
+// What a value is multiplied by, 0 where the scale is none.
+ALWAYS lanes scale_inverses(lanes scale)
+{
+    lanes magnitude = lanes_max(scale, lanes_sub(lanes_all(0), scale));
+    return lanes_if_greater(magnitude, lanes_all(1e-30f), lanes_div(lanes_all(1), scale), lanes_all(0));
 }
 
 // The squared error of each lane's scale, every value given its nearest code.
-ALWAYS lanes scale_errors(int n, grid g, lanes scale, const float *x, const float *w, bool weighted)
+ALWAYS lanes scale_errors(int n, grid g, lanes scale, lanes inverse, const float *x, const float *w, bool weighted)
 {
-    lanes magnitude = lanes_max(scale, lanes_sub(lanes_all(0), scale));
-    lanes inverse = lanes_if_greater(magnitude, lanes_all(1e-30f), lanes_div(lanes_all(1), scale), lanes_all(0));
     lanes sum = lanes_all(0);
     for (int j = 0; j < n; j++) {
         lanes xj = lanes_all(x[j]), q = snap(g, lanes_mul(xj, inverse));
@@ -96,12 +114,10 @@ ALWAYS lanes scale_errors(int n, grid g, lanes scale, const float *x, const floa
     return lanes_min(sum, lanes_all(greatest));
 }
 
-// The nearest code of each value for a settled scale, as grid values. n is a multiple of 16.
-ALWAYS void scale_codes(int n, grid g, float scale, const float *x, int8_t *q)
+// The nearest codes of sixteen values for a settled scale's inverse, as grid values.
+ALWAYS lanes scale_codes(grid g, float inverse, const float *x)
 {
-    float a = float_of(bits_of(scale) & 0x7fffffff), inverse = a > 1e-30f ? 1 / scale : 0;
-    for (int j = 0; j < n; j += 16)
-        lanes_store_i8(q + j, snap(g, lanes_mul(lanes_load(x + j), lanes_all(inverse))));
+    return snap(g, lanes_mul(lanes_load(x), lanes_all(inverse)));
 }
 
 // One group on its way through fit_lines: what each step leaves for the next.
@@ -112,8 +128,8 @@ typedef struct {
     lanes sq, sqq, squ;   // the sums that the least-squares line through (q, u) needs, one candidate a lane
 } line_group;
 
-// Puts u = x - min, and w u, where the sums find them, and the candidates: the ends of the grid at low[k] and high[k] of
-// the way into the range of the values.
+// Puts u = x - min, and w u, where the sums find them, and the candidates: the ends of the grid at low[k] and high[k]
+// of the way into the range of the values.
 ALWAYS void prepare_line(int n, int hi, const float *low, const float *high, bool signed_offset, const float *x,
                          const float *w, bool weighted, float *u, float *wu, line_group *t)
 {
@@ -185,9 +201,8 @@ ALWAYS void solve_line(int hi, bool signed_offset, const line_group *t, float *s
 }
 
 // x ~ scale * q + offset, q in 0..hi, for each of n_groups groups of n. Sixteen candidates, each followed by the
-// least-squares line through its codes. Sums are of u = x - min, whose mean is small enough for fp32. `signed_offset` is
-// false for formats whose offset cannot be positive. Each step takes all groups before the next step begins: the ends of
-// a step are long chains, which the processor overlaps where group follows group, but not across the sums.
+// least-squares line through its codes. Sums are of u = x - min, whose mean is small enough for fp32. `signed_offset`
+// is false for formats whose offset cannot be positive. In steps as fit_scales.
 ALWAYS void fit_lines(int n_groups, int n, int hi, const float *low, const float *high, bool signed_offset,
                       const float *x, const float *w, bool weighted, float *scale, float *offset)
 {

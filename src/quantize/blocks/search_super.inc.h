@@ -143,39 +143,58 @@ ALWAYS void search_lines(int n_groups, int n, int hi, float sc_max, const float 
 
 // ---- x ~ (d * sc) * q, sc in sc_min..sc_max ----------------------------------------------------------------------------
 
-ALWAYS void code_scales(int n_groups, int n, grid gr, const float *x, super *b)
+ALWAYS void inverses_of_scales(const super *b, float inverse[16])
 {
-    float d = half_to_float(b->d);
-    for (int g = 0; g < n_groups; g++)
-        scale_codes(n, gr, d * b->sc[g], x + g * n, b->q + g * n);
+    lanes_store(inverse, scale_inverses(lanes_mul(lanes_all(half_to_float(b->d)), lanes_load(b->sc))));
 }
 
-// Each group's sc: the best of sixteen around the wish. Returns the error of all.
+ALWAYS void code_scales(int n_groups, int n, grid gr, const float *x, super *b)
+{
+    float inverse[16];
+    inverses_of_scales(b, inverse);
+    for (int g = 0; g < n_groups; g++)
+        for (int j = g * n; j < (g + 1) * n; j += 16)
+            lanes_store_i8(b->q + j, scale_codes(gr, inverse[g], x + j));
+}
+
+// Each group's sc: the best of sixteen around the wish. Returns the error of all. In steps as fit_scales.
 ALWAYS float settle_scales(int n_groups, int n, grid gr, float sc_min, float sc_max, const float *want,
                            const float *sc_step, const float *x, const float *w, bool weighted, super *b)
 {
     float d = half_to_float(b->d), inverse_d = d != 0 ? 1 / d : 0, sum = 0;
+    lanes sc[16], scale[16], inverse[16], errors[16];
     for (int g = 0; g < n_groups; g++) {
-        lanes sc = lanes_all(clamp_to(want[g] * inverse_d, sc_min, sc_max));
-        sc = lanes_add(lanes_rint(sc), lanes_load(sc_step));
-        sc = lanes_min(lanes_max(sc, lanes_all(sc_min)), lanes_all(sc_max));
+        lanes middle = lanes_rint(lanes_all(clamp_to(want[g] * inverse_d, sc_min, sc_max)));
+        sc[g] = lanes_min(lanes_max(lanes_add(middle, lanes_load(sc_step)), lanes_all(sc_min)), lanes_all(sc_max));
+        scale[g] = lanes_mul(lanes_all(d), sc[g]);
+        inverse[g] = scale_inverses(scale[g]);
+    }
+    for (int g = 0; g < n_groups; g++)
+        errors[g] = scale_errors(n, gr, scale[g], inverse[g], x + g * n, weighted ? w + g * n : w, weighted);
+    for (int g = 0; g < n_groups; g++) {
         float error;
-        lanes errors = scale_errors(n, gr, lanes_mul(lanes_all(d), sc), x + g * n, weighted ? w + g * n : w, weighted);
-        int lane = lanes_first_least(errors, &error);
+        int lane = lanes_first_least(errors[g], &error);
         sum += error;
-        b->sc[g] = lanes_at(sc, lane) + 0.0f;
+        b->sc[g] = lanes_at(sc[g], lane) + 0.0f;
     }
     return sum;
 }
 
-ALWAYS uint16_t refit_scales(int n_groups, int n, const float *x, const float *w, bool weighted, const super *b)
+// The d that fits the nearest codes under the present one best. The whole-number sums as in refit_lines.
+ALWAYS uint16_t refit_scales(int n_groups, int n, grid gr, float sc_min, const float *x, const float *w, bool weighted,
+                             const super *b)
 {
+    const float most = (float)gr.lo * sc_min;
+    const bool small = most * most * 16 < 0x1p24f;
+    float inverse[16];
+    inverses_of_scales(b, inverse);
     lanes vaa = lanes_all(0), vax = vaa;
     for (int g = 0; g < n_groups; g++) {
         lanes sc = lanes_all(b->sc[g]);
         for (int j = g * n; j < (g + 1) * n; j += 16) {
-            lanes a = lanes_mul(sc, lanes_load_i8(b->q + j)), wa = weighted ? lanes_mul(lanes_load(w + j), a) : a;
-            vaa = lanes_add(vaa, lanes_mul(wa, a));
+            lanes a = lanes_mul(sc, scale_codes(gr, inverse[g], x + j));
+            lanes wa = weighted ? lanes_mul(lanes_load(w + j), a) : a;
+            vaa = weighted || !small ? lanes_add(vaa, lanes_mul(wa, a)) : lanes_add_whole(vaa, a, a);
             vax = lanes_add(vax, lanes_mul(wa, lanes_load(x + j)));
         }
     }
@@ -187,13 +206,15 @@ ALWAYS void search_scales(int n_groups, int n, grid gr, float sc_min, float sc_m
                           const float *sc_step, int n_rounds, const float *x, const float *w, bool weighted, super *b)
 {
     float s[16], most = 0, extreme = 0;
+    fit_scales(n_groups, n, gr, n_bases, bases, x, w, weighted, s);
     for (int g = 0; g < n_groups; g++) {
-        s[g] = fit_scale(n, gr, n_bases, bases, x + g * n, weighted ? w + g * n : w, weighted);
         float a = s[g] < 0 ? -s[g] : s[g];
         extreme = a > most ? s[g] : extreme;
         most = a > most ? a : most;
     }
     super trial;
+    memset(b->sc, 0, sizeof b->sc); // half of them have no group where groups are of 32
+    memset(trial.sc, 0, sizeof trial.sc);
     b->d = stored_scale(extreme / sc_min);
     float error = settle_scales(n_groups, n, gr, sc_min, sc_max, s, sc_step, x, w, weighted, b);
     // The group with the extreme scale may do better with one that is not the end of the range.
@@ -215,9 +236,8 @@ ALWAYS void search_scales(int n_groups, int n, grid gr, float sc_min, float sc_m
             *b = trial;
         }
     }
-    code_scales(n_groups, n, gr, x, b);
     for (int round = 0; round < n_rounds; round++) {
-        trial.d = refit_scales(n_groups, n, x, w, weighted, b);
+        trial.d = refit_scales(n_groups, n, gr, sc_min, x, w, weighted, b);
         if (trial.d == b->d)
             break;
         float e = settle_scales(n_groups, n, gr, sc_min, sc_max, s, sc_step, x, w, weighted, &trial);
@@ -225,6 +245,6 @@ ALWAYS void search_scales(int n_groups, int n, grid gr, float sc_min, float sc_m
             break;
         error = e;
         *b = trial;
-        code_scales(n_groups, n, gr, x, b);
     }
+    code_scales(n_groups, n, gr, x, b);
 }
