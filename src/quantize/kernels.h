@@ -32,6 +32,14 @@ typedef struct {
     uint64_t n_zeroed, n_clipped;
 } fm_quantize_sums;
 
+// What `measure_runs` adds to: fm_block_error's figures.
+typedef struct {
+    double sum_sq, sum_sq_err, max_abs, max_abs_err;
+    uint64_t n_zeroed, n_clipped;
+} fm_quantize_run_sums;
+
+enum { FM_QUANTIZE_RUN = 16 }; // values that surely share a block format's limits
+
 typedef struct {
     const char *name;
     // Smallest and largest value as ordered keys (fm_key_of): NaN and infinities sort past the finite ones.
@@ -53,6 +61,10 @@ typedef struct {
     void (*decode_int)(const fm_grid_desc *g, size_t n, const uint8_t *codes, float scale, int32_t zero, float *out);
     // Adds finite values and what they decode to. A value below low or above high is clipped.
     void (*measure)(size_t n, const float *x, const float *decoded, float low, float high, fm_quantize_sums *sums);
+    // The same for runs of FM_QUANTIZE_RUN values, each with its low and high. 0, and nothing added, when a value is not
+    // finite.
+    int (*measure_runs)(size_t n_runs, const float *x, const float *decoded, const float *low, const float *high,
+                        fm_quantize_run_sums *sums);
 } fm_quantize_kernels;
 
 extern const fm_quantize_kernels fm_quantize_kernels_scalar;

@@ -258,7 +258,49 @@ static void measure(size_t n, const float *x, const float *decoded, float low, f
     sums->n_clipped += clipped;
 }
 
+static int measure_runs(size_t n_runs, const float *x, const float *decoded, const float *low, const float *high,
+                        fm_quantize_run_sums *sums)
+{
+    double square[FM_QUANTIZE_LANES] = {0}, error[FM_QUANTIZE_LANES] = {0};
+    uint32_t zeroed = 0, clipped = 0, max_bits = 0, max_decoded = 0, max_error = 0;
+    size_t n = n_runs * FM_QUANTIZE_RUN;
+    for (size_t i = 0; i < n; i++) {
+        uint32_t a = bits_of(x[i]) & 0x7fffffffu, b = bits_of(decoded[i]) & 0x7fffffffu;
+        uint32_t e = bits_of(decoded[i] - x[i]) & 0x7fffffffu;
+        max_bits = a > max_bits ? a : max_bits;
+        max_decoded = b > max_decoded ? b : max_decoded;
+        max_error = e > max_error ? e : max_error;
+        zeroed += (x[i] != 0) & (decoded[i] == 0);
+    }
+    if (max_bits >= 0x7f800000u || max_decoded >= 0x7f800000u)
+        return 0;
+    for (size_t i = 0; i < n; i += FM_QUANTIZE_LANES)
+        for (int l = 0; l < FM_QUANTIZE_LANES; l++) {
+            double v = x[i + l], e = (double)decoded[i + l] - v;
+            square[l] += v * v;
+            error[l] += e * e;
+        }
+    for (size_t r = 0; r < n_runs; r++)
+        for (int i = 0; i < FM_QUANTIZE_RUN; i++) {
+            float v = x[r * FM_QUANTIZE_RUN + i];
+            clipped += (v < low[r]) | (v > high[r]);
+        }
+    // The largest error is wanted in fp64. Rounded to fp32 it orders the same, so few pieces need a second look.
+    if (float_of(max_error) >= (float)sums->max_abs_err)
+        for (size_t i = 0; i < n; i++) {
+            double e = (double)decoded[i] - (double)x[i], a = e < 0 ? -e : e;
+            sums->max_abs_err = a > sums->max_abs_err ? a : sums->max_abs_err;
+        }
+    double most = float_of(max_bits);
+    sums->max_abs = most > sums->max_abs ? most : sums->max_abs;
+    sums->sum_sq += lanes_total(square);
+    sums->sum_sq_err += lanes_total(error);
+    sums->n_zeroed += zeroed;
+    sums->n_clipped += clipped;
+    return 1;
+}
+
 const fm_quantize_kernels ROW = {NAME,         extremes,           encode_int,           encode_float,
                                  encode_table, encode_int_columns, encode_float_columns, error_int,
                                  error_float,  error_int_columns,  error_float_columns,  decode_int,
-                                 measure};
+                                 measure,      measure_runs};

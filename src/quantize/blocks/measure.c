@@ -1,5 +1,7 @@
 #include "quantize/blocks/measure.h"
+#include <math.h>
 #include "quantize/blocks/half.h"
+#include "quantize/kernels.h"
 
 // Where a format keeps what its faults and its limits are read from.
 typedef struct {
@@ -78,46 +80,96 @@ void fm_block_find_faults(const fm_block_format *f, fm_block_magnitude *largest,
     faults->n_elems += n;
 }
 
-enum { MEASURE_ELEMS = 256 };
+enum { MEASURE_ELEMS = 256, MEASURE_RUNS = MEASURE_ELEMS / FM_QUANTIZE_RUN };
+
+// Half a step beyond the least and the most that a value's block can say.
+static void limits_of(double least, double most, int n_levels, double *low, double *high)
+{
+    double lo = least < most ? least : most, hi = least < most ? most : least;
+    double half_step = (hi - lo) / (2 * (n_levels - 1));
+    *low = lo - half_step;
+    *high = hi + half_step;
+}
+
+// The least float not below v, so that a float is below the one exactly when it is below the other.
+static float float_up(double v)
+{
+    float f = (float)v;
+    while ((double)f < v)
+        f = fm_float_of_key(fm_key_of_bits((int32_t)bits_of(f)) + 1);
+    return f;
+}
+
+// Value by value: for pieces that hold something infinite or NaN.
+static void measure_slowly(size_t n, const float *x, const float *y, const float *low, const float *high,
+                           fm_block_error *error)
+{
+    for (size_t i = 0; i < n; i++) {
+        double v = x[i], e = (double)y[i] - v;
+        error->n_zeroed += v != 0 && y[i] == 0;
+        error->n_clipped += x[i] < low[i / FM_QUANTIZE_RUN] || x[i] > high[i / FM_QUANTIZE_RUN];
+        if (!(e - e == 0)) { // on either side
+            error->n_unmeasured++;
+            continue;
+        }
+        double a = v < 0 ? -v : v, ae = e < 0 ? -e : e;
+        error->sum_sq += v * v;
+        error->sum_sq_err += e * e;
+        error->max_abs = a > error->max_abs ? a : error->max_abs;
+        error->max_abs_err = ae > error->max_abs_err ? ae : error->max_abs_err;
+    }
+}
+
+// low, high [n / FM_QUANTIZE_RUN] of m blocks: what they decode to with all codes at either end.
+static void find_limits(const fm_block_format *f, fm_block_decoder *decode, size_t m, const uint8_t *blocks, float *low,
+                        float *high)
+{
+    const shape *s = &shapes[f->type];
+    size_t n = m * f->block_elems;
+    float least[MEASURE_ELEMS], most[MEASURE_ELEMS];
+    uint8_t limit[MEASURE_ELEMS * 2];
+    memcpy(limit, blocks, m * f->block_bytes);
+    for (size_t i = 0; i < m; i++)
+        memset(limit + i * f->block_bytes + s->codes, s->fill_least, (size_t)s->n_codes);
+    decode(m, limit, least);
+    for (size_t i = 0; i < m; i++)
+        memset(limit + i * f->block_bytes + s->codes, s->fill_most, (size_t)s->n_codes);
+    decode(m, limit, most);
+    for (size_t i = 0; i < n; i += FM_QUANTIZE_RUN) {
+        double lo, hi;
+        limits_of(least[i], most[i], s->n_levels, &lo, &hi);
+        low[i / FM_QUANTIZE_RUN] = float_up(lo);
+        high[i / FM_QUANTIZE_RUN] = -float_up(-hi);
+    }
+}
 
 void fm_block_measure(const fm_block_format *f, fm_block_decoder *decode, size_t n_blocks, const float *x,
                       const uint8_t *blocks, fm_block_error *error)
 {
-    const shape *s = &shapes[f->type];
+    const fm_quantize_kernels *k = fm_quantize_kernels_chosen();
     size_t step = MEASURE_ELEMS / f->block_elems;
     for (size_t b = 0; b < n_blocks; b += step, x += MEASURE_ELEMS, blocks += step * f->block_bytes) {
         size_t m = n_blocks - b < step ? n_blocks - b : step, n = m * f->block_elems;
-        float y[MEASURE_ELEMS], least[MEASURE_ELEMS], most[MEASURE_ELEMS];
-        uint8_t limit[MEASURE_ELEMS * 2];
+        float y[MEASURE_ELEMS], low[MEASURE_RUNS], high[MEASURE_RUNS];
         decode(m, blocks, y);
-        if (s->n_levels) {
-            memcpy(limit, blocks, m * f->block_bytes);
-            for (size_t i = 0; i < m; i++)
-                memset(limit + i * f->block_bytes + s->codes, s->fill_least, (size_t)s->n_codes);
-            decode(m, limit, least);
-            for (size_t i = 0; i < m; i++)
-                memset(limit + i * f->block_bytes + s->codes, s->fill_most, (size_t)s->n_codes);
-            decode(m, limit, most);
+        for (size_t i = 0; i < MEASURE_RUNS; i++) {
+            low[i] = -HUGE_VALF;
+            high[i] = HUGE_VALF;
         }
-        for (size_t i = 0; i < n; i++) {
-            double v = x[i], e = (double)y[i] - v;
-            error->n_elems++;
-            error->n_zeroed += v != 0 && y[i] == 0;
-            if (s->n_levels) {
-                double lo = least[i] < most[i] ? least[i] : most[i], hi = least[i] < most[i] ? most[i] : least[i];
-                double half_step = (hi - lo) / (2 * (s->n_levels - 1));
-                error->n_clipped += v < lo - half_step || v > hi + half_step;
-            }
-            if (!(e - e == 0)) { // infinite or NaN on either side
-                error->n_unmeasured++;
-                continue;
-            }
-            double a = v < 0 ? -v : v, ae = e < 0 ? -e : e;
-            error->sum_sq += v * v;
-            error->sum_sq_err += e * e;
-            error->max_abs = a > error->max_abs ? a : error->max_abs;
-            error->max_abs_err = ae > error->max_abs_err ? ae : error->max_abs_err;
+        if (shapes[f->type].n_levels)
+            find_limits(f, decode, m, blocks, low, high);
+        fm_quantize_run_sums sums = {.max_abs = error->max_abs, .max_abs_err = error->max_abs_err};
+        error->n_elems += n;
+        if (n % FM_QUANTIZE_RUN || !k->measure_runs(n / FM_QUANTIZE_RUN, x, y, low, high, &sums)) {
+            measure_slowly(n, x, y, low, high, error);
+            continue;
         }
+        error->n_zeroed += sums.n_zeroed;
+        error->n_clipped += sums.n_clipped;
+        error->sum_sq += sums.sum_sq;
+        error->sum_sq_err += sums.sum_sq_err;
+        error->max_abs = sums.max_abs;
+        error->max_abs_err = sums.max_abs_err;
     }
 }
 
