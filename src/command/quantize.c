@@ -184,6 +184,9 @@ static fm_status resolve(fm_quantize_options *o, fm_err *err)
         if (!ends_with(o->reports[i], ".csv") && !ends_with(o->reports[i], ".svg") &&
             !ends_with(o->reports[i], ".json"))
             return fm_fail(err, FM_ERR_USAGE, "--report=%s: the name must end in .csv, .json or .svg", o->reports[i]);
+    for (size_t i = 0; i < o->n_reports; i++)
+        if (ends_with(o->reports[i], ".index.json"))
+            return fm_fail(err, FM_ERR_USAGE, "--report=%s: that is the name of a model's index", o->reports[i]);
     if (fm_same_file(o->in, o->out))
         return fm_fail(err, FM_ERR_USAGE, "%s: IN and OUT are the same file", o->out);
     fm_status status = fm_target_parse(o->format, o->to_gguf, o, &o->target, &o->mix, err);
@@ -199,6 +202,110 @@ static fm_status resolve(fm_quantize_options *o, fm_err *err)
             return fm_fail_memory(err, "--keep");
         status = fm_target_parse(equals + 1, o->to_gguf, NULL, &o->keeps[i].target, NULL, err);
     }
+    return status;
+}
+
+// ---- what must not be overwritten, what must not be read as plain weights ----
+
+static const char *last_part(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash ? slash + 1 : path;
+}
+
+// Whether `file` is called as a shard of `out`: STEM-00001-of-00004.safetensors for STEM.safetensors.
+static bool named_as_shard(const char *file, const char *out)
+{
+    static const char pattern[] = "-00000-of-00000.safetensors";
+    const char *name = last_part(file), *stem = last_part(out);
+    size_t n = strlen(stem) - strlen(".safetensors");
+    if (strncmp(name, stem, n) != 0 || strlen(name + n) != sizeof pattern - 1)
+        return false;
+    for (size_t i = 0; pattern[i]; i++)
+        if (pattern[i] == '0' ? name[n + i] < '0' || name[n + i] > '9' : name[n + i] != pattern[i])
+            return false;
+    return true;
+}
+
+static fm_status folder_of(const char *path, char **out, fm_err *err)
+{
+    size_t n = (size_t)(last_part(path) - path);
+    *out = n ? fm_strndup(path, n) : fm_strdup(".");
+    return *out ? FM_OK : fm_fail_memory(err, path);
+}
+
+// OUT in pieces next to an input in pieces of the same name: which of them would meet is known late, so none may.
+static fm_status check_shards(const fm_quantize_options *o, const fm_weights *in, fm_err *err)
+{
+    char *here = NULL, *there = NULL;
+    fm_status status = folder_of(o->out, &here, err);
+    for (size_t i = 0; i < fm_weights_n_files(in) && !status; i++) {
+        const char *file = fm_weights_file(in, i);
+        if (!named_as_shard(file, o->out) || (status = folder_of(file, &there, err)))
+            continue;
+        if (fm_same_file(here, there))
+            status = fm_fail(err, FM_ERR_USAGE, "%s: its pieces would be named as those of IN (%s); write elsewhere",
+                             o->out, last_part(file));
+        fm_free(there);
+        there = NULL;
+    }
+    fm_free(here);
+    return status;
+}
+
+// With --force a file of the input would be replaced; a link or another spelling of its name does not change that.
+static fm_status check_outputs(const fm_quantize_options *o, const fm_weights *in, fm_err *err)
+{
+    for (size_t i = 0; i < fm_weights_n_files(in); i++)
+        if (fm_same_file(fm_weights_file(in, i), o->out))
+            return fm_fail(err, FM_ERR_USAGE, "%s: is a file of IN; write elsewhere", o->out);
+    if ((o->imatrix && fm_same_file(o->imatrix, o->out)) || (o->activations && fm_same_file(o->activations, o->out)))
+        return fm_fail(err, FM_ERR_USAGE, "%s: is read for the importance of columns; write elsewhere", o->out);
+    return o->to_gguf ? FM_OK : check_shards(o, in, err);
+}
+
+static const fm_tensor_info *sibling(const fm_weights *in, fm_buf *name, const char *stem, size_t n, const char *end)
+{
+    fm_buf_clear(name);
+    fm_buf_add(name, stem, n);
+    fm_buf_add_text(name, end);
+    return name->failed ? NULL : fm_weights_find(in, fm_buf_text(name));
+}
+
+// A tensor whose values are codes that need the scales of a second tensor. The names are those of docs/quantize.md and of
+// the libraries that write such files (compressed-tensors, bitsandbytes, DeepSeek's fp8, GPTQ and AWQ).
+static bool is_code(const fm_weights *in, const fm_tensor_info *t, fm_buf *name)
+{
+    static const char *const scales[] = {"_scale", "_scale_inv", ".SCB", ".absmax"};
+    size_t n = strlen(t->name);
+    if (ends_with(t->name, ".fm_codes"))
+        return sibling(in, name, t->name, n - strlen(".fm_codes"), ".fm_scheme");
+    if (ends_with(t->name, "_packed"))
+        return sibling(in, name, t->name, n - strlen("_packed"), "_scale");
+    if (ends_with(t->name, ".qweight"))
+        return sibling(in, name, t->name, n - strlen(".qweight"), ".scales");
+    bool small = fm_tensor_type_of(t->type)->block_bits <= 8 && fm_tensor_type_of(t->type)->block_elems == 1;
+    for (size_t i = 0; small && i < sizeof scales / sizeof *scales; i++)
+        if (sibling(in, name, t->name, n, scales[i]))
+            return true;
+    return false;
+}
+
+static fm_status check_plain(const fm_quantize_options *o, const fm_weights *in, fm_err *err)
+{
+    fm_buf name = {0};
+    fm_status status = FM_OK;
+    for (size_t i = 0; fm_weights_safetensors(in) && i < fm_weights_n_tensors(in) && !status; i++) {
+        const fm_tensor_info *t = fm_weights_tensor(in, i);
+        if (is_code(in, t, &name))
+            status = fm_fail(err, FM_ERR_UNSUPPORTED,
+                             "%s: is quantized already: tensor \"%.100s\" holds codes with scales in \"%.100s\"; start "
+                             "from the model it was made of",
+                             o->in, t->name, fm_buf_text(&name));
+    }
+    if (!status)
+        status = fm_buf_check(&name, err);
+    fm_buf_reset(&name);
     return status;
 }
 
@@ -226,6 +333,10 @@ static fm_status quantize(fm_quantize_options *o, fm_err *err)
     fm_job_list list = {0};
     fm_buf report = {0};
     fm_status status = fm_weights_open(o->in, &in, err);
+    if (!status)
+        status = check_outputs(o, in, err);
+    if (!status)
+        status = check_plain(o, in, err);
     if (!status)
         status = fm_quantize_plan(o, in, &list, err);
     if (!status)
