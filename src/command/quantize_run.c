@@ -51,11 +51,23 @@ static uint64_t flat_unit(const fm_scheme *s)
     return (uint64_t)s->block_cols * (s->block_cols * fm_grid_bits(s->grid) % 8 ? 8 : 1);
 }
 
+static uint64_t common_multiple(uint64_t a, uint64_t b)
+{
+    uint64_t x = a, y = b;
+    while (y) {
+        uint64_t rest = x % y;
+        x = y;
+        y = rest;
+    }
+    return a / x * b;
+}
+
 static fm_cut cut_job(const fm_job *j, bool weighted, uint64_t n_mats)
 {
     const fm_scheme *s = &j->target.scheme;
     if (j->target.kind == FM_JOB_SCHEME && s->granularity == FM_GRANULARITY_FLAT)
-        return cut_flat(j->in->n_elems, flat_unit(s));
+        // a tile begins with a block of the input's, too
+        return cut_flat(j->in->n_elems, common_multiple(flat_unit(s), fm_tensor_type_of(j->in->type)->block_elems));
     if (j->target.kind == FM_JOB_SCHEME) {
         bool packs_zeros = s->asymmetric && j->layout == FM_LAYOUT_COMPRESSED_TENSORS;
         fm_cut c = cut_rows(j->rows, j->cols,
@@ -190,6 +202,7 @@ static fm_status prepare_long(fm_run *r, fm_err *err)
     r->scales = fm_calloc(gr * gc + 1, sizeof *r->scales);
     if (!r->scales)
         return fm_fail_memory(err, "scales");
+    r->n_scales = gr * gc;
     fm_status status = calibrate_long(r, err);
     unsigned width = fm_scale_bytes(s->scale);
     uint8_t bytes[4];
@@ -316,14 +329,15 @@ static fm_status run_job(fm_run *r, fm_err *err)
         status = fm_pool_run(r->pool, r->cut.n_tiles, fm_tile_encode, r, err);
     if (!status)
         status = merge_results(r, err);
-    if (!status && r->scales)
-        j->error.n_saturated_scales += r->scales[0].saturated;
+    for (uint64_t i = 0; i < r->n_scales && !status; i++)
+        j->error.n_saturated_scales += r->scales[i].saturated;
     fm_free(r->results);
     fm_free(r->scales);
     fm_free(r->block_sums);
     fm_free(r->tile_max);
     r->results = NULL;
     r->scales = NULL;
+    r->n_scales = 0;
     r->block_sums = NULL;
     r->tile_max = NULL;
     return status;

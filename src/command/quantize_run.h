@@ -43,9 +43,10 @@ typedef struct {
     const float *weights; // [n_mats, cols], NULL
     uint64_t n_mats;
     fm_tensor_scale tensor;
-    fm_group_scale *scales; // tensor, column: all of them
-    double *block_sums;     // double: one a block of 256 scales
-    float *tile_max;        // nvfp4
+    fm_group_scale *scales; // [n_scales], tensor, column: all of them
+    uint64_t n_scales;
+    double *block_sums; // double: one a block of 256 scales
+    float *tile_max;    // nvfp4
     fm_tile_result *results;
 } fm_run;
 
