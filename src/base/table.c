@@ -85,6 +85,19 @@ void fm_table_column(fm_table *t, const char *head, fm_align align)
     t->columns[t->n_columns++] = (struct fm_table_column){.head = copy, .align = align};
 }
 
+// A cell is one line, and a name from a foreign file must not steer the terminal.
+static void tidy(char *s)
+{
+    uint32_t letter;
+    for (size_t taken, n = strlen(s); n; s += taken, n -= taken) {
+        taken = fm_utf8_decode(s, n, &letter);
+        if (!taken || letter < 0x20 || (letter >= 0x7f && letter < 0xa0)) {
+            taken = taken ? taken : 1;
+            memset(s, '?', taken);
+        }
+    }
+}
+
 static void add(fm_table *t, char *cell)
 {
     char **cells = t->failed ? NULL : fm_grow(t->cells, &t->capacity, t->n_cells, sizeof *cells);
@@ -107,6 +120,8 @@ void fm_table_cell(fm_table *t, const char *format, ...)
     char *cell = fm_buf_take(&text, NULL);
     if (!cell || t->n_columns == 0)
         t->failed = true;
+    if (cell)
+        tidy(cell);
     add(t, cell);
 }
 

@@ -223,7 +223,7 @@ fm_status fm_quantize_render(const fm_quantize_options *o, const fm_job_list *li
 
 static void csv_cell(fm_buf *b, const char *text)
 {
-    if (!strpbrk(text, "\",\n")) {
+    if (!strpbrk(text, "\",\r\n")) {
         fm_buf_add_text(b, text);
         return;
     }
@@ -319,9 +319,12 @@ fm_status fm_quantize_write_reports(const fm_quantize_options *o, const fm_job_l
 static void warn_one(const char *what, uint64_t count, const char *first, const char *advice_text)
 {
     char n[FM_UNITS_TEXT_BYTES];
-    if (count)
-        fprintf(stderr, "floodmark quantize: warning: %s %s (first in \"%s\")%s\n", fm_format_count(n, count), what,
-                first, advice_text);
+    fm_err line; // as an error's, its text is one line without control characters, whatever the tensor is called
+    if (!count)
+        return;
+    fm_fail(&line, FM_ERR_VALUE, "warning: %s %s (first in \"%.200s\")%s", fm_format_count(n, count), what, first,
+            advice_text);
+    fprintf(stderr, "floodmark quantize: %s\n", line.message);
 }
 
 void fm_quantize_warn(const fm_quantize_options *o, const fm_job_list *list)
