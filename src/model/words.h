@@ -162,7 +162,8 @@ struct fm_words {
     fm_value *(*add)(fm_words *w, fm_value *a, fm_value *b);
     fm_value *(*mul)(fm_words *w, fm_value *a, fm_value *b);
     fm_value *(*scale)(fm_words *w, fm_value *x, double factor); // x * a Python number
-    void (*softcap)(fm_words *w, fm_value **x, double cap);      // x = x / cap; x = tanh(x); x = x * cap: rebinds the variable thrice
+    void (*softcap)(fm_words *w, fm_value **x,
+                    double cap); // x = x / cap; x = tanh(x); x = x * cap: rebinds the variable thrice
     fm_value *(*dropout)(fm_words *w, fm_value *x, double p);
     void (*halves)(fm_words *w, fm_value *x, fm_value **first,
                    fm_value **second); // x.chunk(2, -1): two views, floating

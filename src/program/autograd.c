@@ -10,14 +10,17 @@ struct fm_frame {
     fm_region_fn *fn;
     void *context;
     void (*destroy)(fm_tape *t, void *context);
-    fm_tensor *input;         // owned
-    fm_tensor **kept;         // [n_saves], owned references, NULL once handed over
+    fm_tensor *input; // owned
+    fm_tensor **kept; // [n_saves], owned references, NULL once handed over
     uint32_t n_saves, n_again, refs, module;
     bool done, in_forward;
     fm_autocast autocast;
 };
 
-void fm_grad_node_retain(fm_grad_node *n) { n->refs++; }
+void fm_grad_node_retain(fm_grad_node *n)
+{
+    n->refs++;
+}
 
 static void frame_release(fm_tape *t, fm_frame *f)
 {
@@ -377,7 +380,8 @@ static void drop_unpacked(fm_tape *t, fm_grad_node *n)
 
 static void run_node(fm_tape *t, fm_grad_node *n, ready_queue *q)
 {
-    fm_tensor *few_grads[FM_MAX_EDGES] = {0}, **grads = few_grads, *few_results[FM_MAX_EDGES] = {0}, **results = few_results;
+    fm_tensor *few_grads[FM_MAX_EDGES] = {0}, **grads = few_grads, *few_results[FM_MAX_EDGES] = {0},
+              **results = few_results;
     if (n->n_outputs > FM_MAX_EDGES)
         grads = fm_tape_alloc(t, n->n_outputs * sizeof *grads);
     if (n->n_next > FM_MAX_EDGES)
@@ -455,7 +459,8 @@ static void accumulate_grad(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads
         return;
     if (leaf->grad)
         return; // added in place
-    bool same_layout = memcmp(grad->stride, leaf->stride, sizeof *grad->stride * leaf->n_dims) == 0 && grad->n_dims == leaf->n_dims;
+    bool same_layout =
+        memcmp(grad->stride, leaf->stride, sizeof *grad->stride * leaf->n_dims) == 0 && grad->n_dims == leaf->n_dims;
     if (grad->refs == 1 && (same_layout || fm_tensor_numel(grad) <= 1)) {
         leaf->grad = fm_tensor_alias(t, grad);
     } else {
@@ -467,7 +472,10 @@ static void accumulate_grad(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads
 
 // --- autocast
 
-void fm_autocast_enter(fm_tape *t, fm_elem low) { t->autocast = (fm_autocast){.enabled = true, .low = low, .cache = true}; }
+void fm_autocast_enter(fm_tape *t, fm_elem low)
+{
+    t->autocast = (fm_autocast){.enabled = true, .low = low, .cache = true};
+}
 
 void fm_autocast_exit(fm_tape *t)
 {

@@ -69,7 +69,8 @@ void fm_clip_norms_one_by_one(fm_run *run)
 static fm_tensor *reduce_norms(fm_run *run, const fm_tensor *grad, uint64_t n)
 {
     fm_tape *t = &run->tape;
-    fm_tensor *squares = norm_like(run, grad, n, "pow"), *sent = norm_like(run, grad, n, "all_reduce"), *sum = norm_like(run, grad, n, "wait_tensor");
+    fm_tensor *squares = norm_like(run, grad, n, "pow"), *sent = norm_like(run, grad, n, "all_reduce"),
+              *sum = norm_like(run, grad, n, "wait_tensor");
     fm_tensor_release(t, sent);
     fm_tensor *roots = norm_like(run, grad, n, "pow");
     fm_tensor_release(t, squares);
@@ -101,7 +102,8 @@ void fm_clip_gradients(fm_run *run)
     if (!grad)
         return;
     fm_run_missing(run, NULL, &n);
-    fm_tape_scratch(t, fm_foreach_norm_scratch(n, largest), "_foreach_norm"); // of all gradients together, one type and device
+    fm_tape_scratch(t, fm_foreach_norm_scratch(n, largest),
+                    "_foreach_norm"); // of all gradients together, one type and device
     fm_tensor *stacked = norm_like(run, grad, n, "stack"), *total;
     if (run->recipe->engine == FM_ENGINE_FSDP2 && run->recipe->shard > 1)
         total = reduce_norms(run, grad, n);
@@ -113,7 +115,8 @@ void fm_clip_gradients(fm_run *run)
         fm_tensor_release(t, norms[i]);
     }
     fm_run_round(run, &at, FM_NO_LAYER);
-    fm_tensor *sum = norm_like(run, grad, 1, "add"), *inverse = norm_like(run, grad, 1, "reciprocal"), *coefficient = norm_like(run, grad, 1, "mul");
+    fm_tensor *sum = norm_like(run, grad, 1, "add"), *inverse = norm_like(run, grad, 1, "reciprocal"),
+              *coefficient = norm_like(run, grad, 1, "mul");
     fm_tensor_release(t, inverse);
     fm_tensor_release(t, sum);
     fm_tensor *clamped = norm_like(run, grad, 1, "clamp");

@@ -23,8 +23,8 @@ fm_elem fm_promote(const fm_tensor *a, const fm_tensor *b)
 }
 
 // Which of two dimensions is the inner one, asked of every operand in turn. Source: TensorIteratorBase::reorder_dimensions.
-static int should_swap(unsigned n, fm_tensor *const *operands, const int64_t (*stride)[FM_MAX_DIMS], const int64_t *shape,
-                       unsigned d0, unsigned d1)
+static int should_swap(unsigned n, fm_tensor *const *operands, const int64_t (*stride)[FM_MAX_DIMS],
+                       const int64_t *shape, unsigned d0, unsigned d1)
 {
     for (unsigned k = 0; k < n; k++) {
         if (!operands[k])
@@ -156,8 +156,14 @@ static fm_tensor *binary(fm_tape *t, fm_tensor *a, fm_tensor *b, const fm_row *r
     return fm_done(t, n, fm_elementwise_out(t, 2, operands, fm_promote(a, b), op), a, b, NULL);
 }
 
-fm_tensor *fm_op_add(fm_tape *t, fm_tensor *a, fm_tensor *b) { return binary(t, a, b, &add_row, "add"); }
-fm_tensor *fm_op_sub(fm_tape *t, fm_tensor *a, fm_tensor *b) { return binary(t, a, b, &sub_row, "sub"); }
+fm_tensor *fm_op_add(fm_tape *t, fm_tensor *a, fm_tensor *b)
+{
+    return binary(t, a, b, &add_row, "add");
+}
+fm_tensor *fm_op_sub(fm_tape *t, fm_tensor *a, fm_tensor *b)
+{
+    return binary(t, a, b, &sub_row, "sub");
+}
 
 // saved: 0 the first factor (for the second's gradient), 1 the second
 static void mul_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
@@ -203,7 +209,10 @@ static void div_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, f
         results[0] = other ? times(t, grads[0], other, "div") : unary(t, grads[0], "div");
 }
 static const fm_row div_row = {"DivBackward", div_backward};
-const fm_row *fm_div_row(void) { return &div_row; }
+const fm_row *fm_div_row(void)
+{
+    return &div_row;
+}
 
 static void touch_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
@@ -243,9 +252,18 @@ static fm_tensor *unary_op(fm_tape *t, fm_tensor *x, const fm_row *row, const ch
     return fm_done(t, n, unary(t, x, op), x, NULL, NULL);
 }
 
-fm_tensor *fm_op_add_scalar(fm_tape *t, fm_tensor *x) { return unary_op(t, x, &add_row, "add"); }
-fm_tensor *fm_op_mul_scalar(fm_tape *t, fm_tensor *x) { return unary_op(t, x, &mul_row, "mul"); }
-fm_tensor *fm_op_div_scalar(fm_tape *t, fm_tensor *x) { return unary_op(t, x, &div_row, "div"); }
+fm_tensor *fm_op_add_scalar(fm_tape *t, fm_tensor *x)
+{
+    return unary_op(t, x, &add_row, "add");
+}
+fm_tensor *fm_op_mul_scalar(fm_tape *t, fm_tensor *x)
+{
+    return unary_op(t, x, &mul_row, "mul");
+}
+fm_tensor *fm_op_div_scalar(fm_tape *t, fm_tensor *x)
+{
+    return unary_op(t, x, &div_row, "div");
+}
 
 static void neg_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
@@ -254,7 +272,10 @@ static void neg_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, f
         results[0] = unary(t, grads[0], "neg");
 }
 static const fm_row neg_row = {"NegBackward", neg_backward};
-fm_tensor *fm_op_neg(fm_tape *t, fm_tensor *x) { return unary_op(t, x, &neg_row, "neg"); }
+fm_tensor *fm_op_neg(fm_tape *t, fm_tensor *x)
+{
+    return unary_op(t, x, &neg_row, "neg");
+}
 
 // --- functions of one operand
 
@@ -293,11 +314,11 @@ static void rsqrt_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads,
 static const fm_row rsqrt_row = {"RsqrtBackward", rsqrt_backward};
 
 // One kernel for the whole backward: grad and one saved tensor in, one out.
-#define FUSED_BACKWARD(function, kernel)                                                                               \
-    static void function(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)                         \
-    {                                                                                                                  \
-        if (grads[0])                                                                                                  \
-            results[0] = times(t, grads[0], fm_grad_node_saved(t, n, 0), kernel);                                           \
+#define FUSED_BACKWARD(function, kernel)                                                            \
+    static void function(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results) \
+    {                                                                                               \
+        if (grads[0])                                                                               \
+            results[0] = times(t, grads[0], fm_grad_node_saved(t, n, 0), kernel);                   \
     }
 FUSED_BACKWARD(tanh_backward, "tanh_backward")
 FUSED_BACKWARD(sigmoid_backward, "sigmoid_backward")
@@ -335,11 +356,26 @@ fm_tensor *fm_op_rsqrt(fm_tape *t, fm_tensor *x)
         fm_tensor_take(t, x);
     return out;
 }
-fm_tensor *fm_op_tanh(fm_tape *t, fm_tensor *x) { return saves_result(t, x, &tanh_row, "tanh"); }
-fm_tensor *fm_op_sigmoid(fm_tape *t, fm_tensor *x) { return saves_result(t, x, &sigmoid_row, "sigmoid"); }
-fm_tensor *fm_op_relu(fm_tape *t, fm_tensor *x) { return saves_result(t, x, &relu_row, "relu"); }
-fm_tensor *fm_op_silu(fm_tape *t, fm_tensor *x) { return saves_self(t, x, &silu_row, "silu"); }
-fm_tensor *fm_op_gelu(fm_tape *t, fm_tensor *x) { return saves_self(t, x, &gelu_row, "gelu"); }
+fm_tensor *fm_op_tanh(fm_tape *t, fm_tensor *x)
+{
+    return saves_result(t, x, &tanh_row, "tanh");
+}
+fm_tensor *fm_op_sigmoid(fm_tape *t, fm_tensor *x)
+{
+    return saves_result(t, x, &sigmoid_row, "sigmoid");
+}
+fm_tensor *fm_op_relu(fm_tape *t, fm_tensor *x)
+{
+    return saves_result(t, x, &relu_row, "relu");
+}
+fm_tensor *fm_op_silu(fm_tape *t, fm_tensor *x)
+{
+    return saves_self(t, x, &silu_row, "silu");
+}
+fm_tensor *fm_op_gelu(fm_tape *t, fm_tensor *x)
+{
+    return saves_self(t, x, &gelu_row, "gelu");
+}
 
 fm_tensor *fm_op_dropout(fm_tape *t, fm_tensor *x, double p)
 {
@@ -387,7 +423,10 @@ fm_tensor *fm_op_clone(fm_tape *t, fm_tensor *x)
     return fm_done(t, n, fm_tensor_new(t, x->n_dims, x->shape, (fm_elem)x->elem, "clone"), x, NULL, NULL);
 }
 
-fm_tensor *fm_op_contiguous(fm_tape *t, fm_tensor *x) { return fm_tensor_is_contiguous(x) ? x : fm_op_clone(t, x); }
+fm_tensor *fm_op_contiguous(fm_tape *t, fm_tensor *x)
+{
+    return fm_tensor_is_contiguous(x) ? x : fm_op_clone(t, x);
+}
 
 // The parts' gradients are views of the whole's.
 static void cat_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
@@ -433,7 +472,8 @@ fm_tensor *fm_autocast_operand(fm_tape *t, fm_tensor *x, fm_cast_class how)
     fm_elem wanted = how == FM_CAST_LOW ? t->autocast.low : FM_ELEM_F32;
     if (x->elem == wanted)
         return x;
-    bool cacheable = t->autocast.cache && how == FM_CAST_LOW && x->elem == FM_ELEM_F32 && x->is_leaf && x->requires_grad && t->grad_enabled;
+    bool cacheable = t->autocast.cache && how == FM_CAST_LOW && x->elem == FM_ELEM_F32 && x->is_leaf &&
+                     x->requires_grad && t->grad_enabled;
     fm_tensor *copy = cacheable ? fm_autocast_cached(t, x) : NULL;
     if (copy)
         return copy;

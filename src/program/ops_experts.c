@@ -31,7 +31,8 @@ fm_tensor *fm_op_gather(fm_tape *t, fm_tensor *x, fm_tensor *indices)
 {
     fm_grad_node *n = fm_grad_node_new(t, &gather_row, 1, &x);
     fm_grad_node_save(t, n, 0, indices);
-    return fm_done(t, n, fm_tensor_new(t, indices->n_dims, indices->shape, (fm_elem)x->elem, "gather"), x, indices, NULL);
+    return fm_done(t, n, fm_tensor_new(t, indices->n_dims, indices->shape, (fm_elem)x->elem, "gather"), x, indices,
+                   NULL);
 }
 
 // x / divisor written over x: the result is a new name for the same memory. What backward needs of the old x is a copy.
@@ -79,7 +80,8 @@ static void grouped_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grad
 {
     if (!grads[0])
         return;
-    fm_tensor *rows = n->next[1].node ? fm_grad_node_saved(t, n, 0) : NULL, *weights = n->next[0].node ? fm_grad_node_saved(t, n, 1) : NULL;
+    fm_tensor *rows = n->next[1].node ? fm_grad_node_saved(t, n, 0) : NULL,
+              *weights = n->next[0].node ? fm_grad_node_saved(t, n, 1) : NULL;
     fm_grad_node_saved(t, n, 2);
     fm_elem elem = (fm_elem)grads[0]->elem;
     if (rows) {
@@ -105,6 +107,7 @@ fm_tensor *fm_op_grouped_mm(fm_tape *t, fm_tensor *rows, fm_tensor *weights, fm_
             fm_grad_node_save(t, n, 1, weights);
         fm_grad_node_save(t, n, 2, offsets);
     }
-    fm_tensor *out = fm_tensor_new(t, 2, (const int64_t[]){rows->shape[0], weights->shape[2]}, (fm_elem)rows->elem, "_grouped_mm");
+    fm_tensor *out =
+        fm_tensor_new(t, 2, (const int64_t[]){rows->shape[0], weights->shape[2]}, (fm_elem)rows->elem, "_grouped_mm");
     return fm_done(t, n, out, rows, weights, offsets);
 }

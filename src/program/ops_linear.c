@@ -20,7 +20,10 @@ static fm_tensor *operand_grad(fm_tape *t, const fm_grad_node *n, unsigned i, bo
     return view;
 }
 
-static bool is_column_major(const fm_tensor *x) { return x->stride[0] == 1 && x->stride[1] == x->shape[0]; }
+static bool is_column_major(const fm_tensor *x)
+{
+    return x->stride[0] == 1 && x->stride[1] == x->shape[0];
+}
 
 // saved: 0 a, 1 b. Edges: mm (a, b); addmm (bias, a, b). attr: 0 first edge of (a, b), 1 and 2 whether a, b are column major
 static void mm_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
@@ -114,8 +117,7 @@ static void bmm_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, f
     for (unsigned k = 0; k < 2; k++) {
         // bmm's names in order: mat2, self; baddbmm's: batch1, batch2, self
         unsigned i = (a == 0) == (k == 0) ? b : a;
-        if (i == b ? saved_a != NULL : saved_b != NULL)
-        {
+        if (i == b ? saved_a != NULL : saved_b != NULL) {
             results[i] = fm_tensor_new(t, 3, n->in_shape[i], elem, "bmm");
             if (a == 1) { // baddbmm's alpha
                 fm_tensor *scaled = fm_tensor_new(t, 3, n->in_shape[i], elem, "mul");
@@ -147,7 +149,8 @@ static fm_tensor *batched(fm_tape *t, const fm_row *row, fm_tensor *input, fm_te
             fm_grad_node_save(t, n, 1, cb);
     }
     fm_cuda_product(t);
-    fm_tensor *out = fm_tensor_new(t, 3, (const int64_t[]){ca->shape[0], ca->shape[1], cb->shape[2]}, (fm_elem)ca->elem, op);
+    fm_tensor *out =
+        fm_tensor_new(t, 3, (const int64_t[]){ca->shape[0], ca->shape[1], cb->shape[2]}, (fm_elem)ca->elem, op);
     fm_done(t, n, out, ci, ca, cb);
     if (ci != input)
         fm_tensor_take(t, input);
@@ -158,7 +161,10 @@ static fm_tensor *batched(fm_tape *t, const fm_row *row, fm_tensor *input, fm_te
     return out;
 }
 
-fm_tensor *fm_op_bmm(fm_tape *t, fm_tensor *a, fm_tensor *b) { return batched(t, &bmm_row, NULL, a, b, "bmm"); }
+fm_tensor *fm_op_bmm(fm_tape *t, fm_tensor *a, fm_tensor *b)
+{
+    return batched(t, &bmm_row, NULL, a, b, "bmm");
+}
 fm_tensor *fm_op_baddbmm(fm_tape *t, fm_tensor *input, fm_tensor *a, fm_tensor *b)
 {
     return batched(t, &baddbmm_row, input, a, b, "baddbmm");
@@ -194,7 +200,8 @@ static fm_tensor *matmul_plain(fm_tape *t, fm_tensor *ca, fm_tensor *cb)
     expand_a[n_dims - 1] = expand_b[n_dims - 2] = inner;
     expand_b[n_dims - 1] = shape[n_dims - 1] = columns;
     fm_tensor *fa = fm_op_reshape(t, fm_op_expand(t, ca, n_dims, expand_a), 3, (const int64_t[]){batch, rows, inner});
-    fm_tensor *fb = fm_op_reshape(t, fm_op_expand(t, cb, n_dims, expand_b), 3, (const int64_t[]){batch, inner, columns});
+    fm_tensor *fb =
+        fm_op_reshape(t, fm_op_expand(t, cb, n_dims, expand_b), 3, (const int64_t[]){batch, inner, columns});
     return fm_op_view(t, fm_op_bmm(t, fa, fb), n_dims, shape);
 }
 
@@ -242,7 +249,8 @@ fm_tensor *fm_op_linear(fm_tape *t, fm_tensor *x, fm_tensor *weight, fm_tensor *
         fm_tensor *flat = fm_op_reshape(t, cx, 2, (const int64_t[]){rows, cx->shape[n_dims - 1]});
         out = fm_op_view(t, fm_op_addmm(t, cb, flat, fm_op_t(t, cw)), n_dims, shape);
     } else {
-        out = fm_op_add(t, fm_op_matmul(t, cx, fm_op_t(t, cw)), cb); // added in place on the device: see the note in docs
+        out =
+            fm_op_add(t, fm_op_matmul(t, cx, fm_op_t(t, cw)), cb); // added in place on the device: see the note in docs
     }
     if (cx != x)
         fm_tensor_take(t, x);

@@ -8,7 +8,8 @@ static void embedding_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *gr
     if (!grads[0])
         return;
     results[0] = fm_tensor_new(t, 2, n->in_shape[0], (fm_elem)grads[0]->elem, "embedding_dense_backward");
-    uint64_t scratch = fm_embedding_backward_scratch((uint64_t)fm_tensor_numel(ids), (uint64_t)n->in_shape[0][0], (uint64_t)n->in_shape[0][1]);
+    uint64_t scratch = fm_embedding_backward_scratch((uint64_t)fm_tensor_numel(ids), (uint64_t)n->in_shape[0][0],
+                                                     (uint64_t)n->in_shape[0][1]);
     fm_tape_scratch(t, scratch, "embedding_dense_backward");
 }
 static const fm_row embedding_row = {"EmbeddingBackward", embedding_backward};
@@ -20,7 +21,8 @@ fm_tensor *fm_op_embedding(fm_tape *t, fm_tensor *weight, fm_tensor *ids)
     int64_t shape[FM_MAX_DIMS];
     memcpy(shape, ids->shape, sizeof shape);
     shape[ids->n_dims] = weight->shape[1];
-    return fm_done(t, n, fm_tensor_new(t, ids->n_dims + 1u, shape, (fm_elem)weight->elem, "embedding"), ids, NULL, NULL);
+    return fm_done(t, n, fm_tensor_new(t, ids->n_dims + 1u, shape, (fm_elem)weight->elem, "embedding"), ids, NULL,
+                   NULL);
 }
 
 // saved: 0 input, 1 mean, 2 rstd, 3 weight, 4 bias
@@ -241,10 +243,12 @@ static void flash_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads,
     for (unsigned i = 0; i < 7; i++)
         saved[i] = fm_grad_node_saved(t, n, i);
     for (unsigned i = 0; i < 3; i++)
-        results[i] = fm_empty_like(t, saved[i], (fm_elem)saved[i]->elem, "_scaled_dot_product_flash_attention_backward");
+        results[i] =
+            fm_empty_like(t, saved[i], (fm_elem)saved[i]->elem, "_scaled_dot_product_flash_attention_backward");
     const fm_tensor *q = saved[0], *k = saved[1];
     uint64_t b = (uint64_t)q->shape[0], h = (uint64_t)q->shape[1], d = (uint64_t)q->shape[3];
-    uint64_t rows = ((uint64_t)q->shape[2] + 127) / 128 * 128, width = d <= 128 ? (d + 31) / 32 * 32 : (d + 63) / 64 * 64;
+    uint64_t rows = ((uint64_t)q->shape[2] + 127) / 128 * 128,
+             width = d <= 128 ? (d + 31) / 32 * 32 : (d + 63) / 64 * 64;
     uint64_t scratch = ((b * h * rows * 4 + 511) & ~511ull) + ((b * rows * h * width * 4 + 511) & ~511ull);
     if (k->shape[1] != q->shape[1])
         scratch += 2 * ((b * (uint64_t)k->shape[2] * h * d * fm_elem_bytes((fm_elem)q->elem) + 511) & ~511ull);
@@ -271,7 +275,8 @@ fm_tensor *fm_op_sdpa_flash(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v
         fm_grad_node_save(t, n, i, operands[i]);
     fm_tensor *out = fm_empty_like(t, q, (fm_elem)q->elem, op);
     fm_tensor *lse = fm_tensor_new(t, 3, q->shape, FM_ELEM_F32, op);
-    fm_tensor *seed = fm_tensor_new(t, 1, (const int64_t[]){2}, FM_ELEM_I64, op), *offset = fm_tensor_new(t, 0, NULL, FM_ELEM_I64, op);
+    fm_tensor *seed = fm_tensor_new(t, 1, (const int64_t[]){2}, FM_ELEM_I64, op),
+              *offset = fm_tensor_new(t, 0, NULL, FM_ELEM_I64, op);
     fm_grad_node_save(t, n, 3, out);
     save_and_release(t, n, 4, lse);
     save_and_release(t, n, 5, seed);
@@ -284,7 +289,8 @@ fm_tensor *fm_op_sdpa_flash(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v
 
 static fm_tensor *heads_inside(fm_tape *t, int64_t b, int64_t h, int64_t s, int64_t d, fm_elem elem, const char *op)
 {
-    return fm_tensor_new_strided(t, 4, (const int64_t[]){b, h, s, d}, (const int64_t[]){s * h * d, d, h * d, 1}, elem, op);
+    return fm_tensor_new_strided(t, 4, (const int64_t[]){b, h, s, d}, (const int64_t[]){s * h * d, d, h * d, 1}, elem,
+                                 op);
 }
 
 static void efficient_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
@@ -301,8 +307,12 @@ static void efficient_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *gr
         results[i] = heads_inside(t, s[0], saved[0]->shape[1], s[2], s[3], (fm_elem)saved[i]->elem, op);
     }
     const int64_t *q = saved[0]->shape;
-    fm_attention_shape shape = {.batch = (uint64_t)q[0], .heads = (uint64_t)q[1], .queries = (uint64_t)q[2], .width = (uint64_t)q[3],
-                                .keys = (uint64_t)saved[1]->shape[2], .value_width = (uint64_t)saved[2]->shape[3]};
+    fm_attention_shape shape = {.batch = (uint64_t)q[0],
+                                .heads = (uint64_t)q[1],
+                                .queries = (uint64_t)q[2],
+                                .width = (uint64_t)q[3],
+                                .keys = (uint64_t)saved[1]->shape[2],
+                                .value_width = (uint64_t)saved[2]->shape[3]};
     fm_tape_scratch(t, fm_efficient_backward_scratch(&shape, (fm_elem)saved[0]->elem, t->capability), op);
 }
 static const fm_row efficient_row = {"ScaledDotProductEfficientAttentionBackward", efficient_backward};

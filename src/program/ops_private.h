@@ -4,7 +4,10 @@
 #include <string.h>
 #include "program/ops.h"
 
-static inline int fm_dim(const fm_tensor *x, int dim) { return dim < 0 ? dim + (int)x->n_dims : dim; }
+static inline int fm_dim(const fm_tensor *x, int dim)
+{
+    return dim < 0 ? dim + (int)x->n_dims : dim;
+}
 
 // An output for an elementwise operation over n operands (NULL skipped): broadcast shape, TensorIterator's layout.
 fm_tensor *fm_elementwise_out(fm_tape *t, unsigned n, fm_tensor *const *operands, fm_elem elem, const char *op);

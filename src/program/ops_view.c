@@ -159,8 +159,14 @@ static fm_tensor *transpose_with(fm_tape *t, fm_tensor *x, int d0, int d1, const
     return fm_done(t, n, transposed(t, x, (unsigned)d0, (unsigned)d1), x, NULL, NULL);
 }
 
-fm_tensor *fm_op_transpose(fm_tape *t, fm_tensor *x, int d0, int d1) { return transpose_with(t, x, d0, d1, &transpose_row); }
-fm_tensor *fm_op_t(fm_tape *t, fm_tensor *x) { return transpose_with(t, x, 0, 1, &t_row); }
+fm_tensor *fm_op_transpose(fm_tape *t, fm_tensor *x, int d0, int d1)
+{
+    return transpose_with(t, x, d0, d1, &transpose_row);
+}
+fm_tensor *fm_op_t(fm_tape *t, fm_tensor *x)
+{
+    return transpose_with(t, x, 0, 1, &t_row);
+}
 
 static void permute_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads, fm_tensor **results)
 {
@@ -286,7 +292,8 @@ static void split_backward(fm_tape *t, fm_grad_node *n, fm_tensor *const *grads,
         any |= grads[i] != NULL;
     if (!any)
         return;
-    fm_tensor **parts = fm_tape_alloc(t, n->n_outputs * sizeof *parts), **made = fm_tape_alloc(t, n->n_outputs * sizeof *made);
+    fm_tensor **parts = fm_tape_alloc(t, n->n_outputs * sizeof *parts),
+              **made = fm_tape_alloc(t, n->n_outputs * sizeof *made);
     for (unsigned i = 0; i < n->n_outputs; i++) {
         int64_t shape[FM_MAX_DIMS];
         memcpy(shape, n->in_shape[0], sizeof shape);
@@ -325,7 +332,8 @@ void fm_op_split(fm_tape *t, fm_tensor *x, unsigned n_parts, const int64_t *size
 
 void fm_op_chunk(fm_tape *t, fm_tensor *x, unsigned n_parts, int dim, fm_tensor **parts)
 {
-    int64_t size = x->shape[fm_dim(x, dim)], each = (size + n_parts - 1) / n_parts, *sizes = fm_tape_alloc(t, n_parts * sizeof *sizes);
+    int64_t size = x->shape[fm_dim(x, dim)], each = (size + n_parts - 1) / n_parts,
+            *sizes = fm_tape_alloc(t, n_parts * sizeof *sizes);
     for (unsigned i = 0; i < n_parts; i++) {
         sizes[i] = size < each ? size : each;
         size -= sizes[i];

@@ -6,7 +6,8 @@
 // A tensor like p for the optimizer's state or a temporary of its step.
 static fm_tensor *like(fm_run *run, const fm_tensor *p, fm_role role, const char *op)
 {
-    fm_tensor *x = fm_tensor_on(&run->tape, (fm_tier)p->storage->tier, role, (uint64_t)fm_tensor_numel(p), (fm_elem)p->elem, op);
+    fm_tensor *x =
+        fm_tensor_on(&run->tape, (fm_tier)p->storage->tier, role, (uint64_t)fm_tensor_numel(p), (fm_elem)p->elem, op);
     return x;
 }
 
@@ -19,7 +20,8 @@ static fm_tensor *moment(fm_run *run, const fm_tensor *p, const char *op)
                                                          : (fm_elem)p->elem;
     if (!run->recipe->state_arithmetic)
         elem = (fm_elem)p->elem;
-    return fm_tensor_on(&run->tape, (fm_tier)p->storage->tier, FM_ROLE_OPTIMIZER, (uint64_t)fm_tensor_numel(p), elem, op);
+    return fm_tensor_on(&run->tape, (fm_tier)p->storage->tier, FM_ROLE_OPTIMIZER, (uint64_t)fm_tensor_numel(p), elem,
+                        op);
 }
 
 // fp32 copies that the step updates in the parameters' place.
@@ -30,12 +32,16 @@ void fm_make_master_weights(fm_run *run)
         const fm_tensor *p = run->parameters[i].original;
         fm_run_round(run, &at, run->parameters[i].layer);
         if (p)
-            fm_tensor_on(&run->tape, (fm_tier)p->storage->tier, FM_ROLE_MASTER, (uint64_t)fm_tensor_numel(p), FM_ELEM_F32, "master");
+            fm_tensor_on(&run->tape, (fm_tier)p->storage->tier, FM_ROLE_MASTER, (uint64_t)fm_tensor_numel(p),
+                         FM_ELEM_F32, "master");
     }
     fm_run_round(run, &at, FM_NO_LAYER);
 }
 
-static bool steps(const fm_parameter *p) { return p->original && p->original->grad; }
+static bool steps(const fm_parameter *p)
+{
+    return p->original && p->original->grad;
+}
 
 static void adam_state(fm_run *run, uint32_t i)
 {

@@ -13,10 +13,22 @@ static const char *const role_words[] = {FM_ROLE_LIST(FM_ROLE_WORDS)};
 static const char *const stream_names[] = {FM_STREAM_LIST(FM_NAME)};
 static const char *const phase_names[] = {FM_PHASE_LIST(FM_NAME)};
 
-const char *fm_role_name(fm_role role) { return role < FM_N_ROLES ? role_names[role] : "?"; }
-const char *fm_role_words(fm_role role) { return role < FM_N_ROLES ? role_words[role] : "?"; }
-const char *fm_stream_name(fm_stream stream) { return stream < FM_N_STREAMS ? stream_names[stream] : "?"; }
-const char *fm_phase_name(fm_phase phase) { return phase < FM_N_PHASES ? phase_names[phase] : "?"; }
+const char *fm_role_name(fm_role role)
+{
+    return role < FM_N_ROLES ? role_names[role] : "?";
+}
+const char *fm_role_words(fm_role role)
+{
+    return role < FM_N_ROLES ? role_words[role] : "?";
+}
+const char *fm_stream_name(fm_stream stream)
+{
+    return stream < FM_N_STREAMS ? stream_names[stream] : "?";
+}
+const char *fm_phase_name(fm_phase phase)
+{
+    return phase < FM_N_PHASES ? phase_names[phase] : "?";
+}
 
 void fm_program_destroy(fm_program *p)
 {

@@ -12,28 +12,28 @@
 #include "floodmark/status.h"
 
 // What memory is for: name in JSON and tables, words for a reader.
-#define FM_ROLE_LIST(X)                                                                                                \
-    X(PARAMETER, "parameters", "parameters at rest (this rank's shard)")                                              \
-    X(MASTER, "master", "fp32 master weights")                                                                         \
-    X(GRADIENT, "gradients", "gradients at rest (this rank's shard)")                                                  \
-    X(OPTIMIZER, "optimizer", "optimizer moments and step counters")                                                   \
-    X(GATHERED, "gathered_parameters", "unsharded parameters of the units in use")                                     \
-    X(UNSHARDED_GRADIENT, "unsharded_gradients", "whole gradients before they are reduced")                            \
-    X(ACTIVATION, "activations", "born in forward: saved for backward, or in use")                                    \
-    X(LOSS, "loss", "born in the loss: logits in fp32, log-probabilities")                                             \
-    X(RECOMPUTED, "recomputed_activations", "born again by activation checkpointing")                                  \
-    X(BACKWARD, "backward_temporaries", "gradients of activations and temporaries of backward")                        \
-    X(WEIGHT_CAST, "weight_casts", "autocast's low-precision copies of weights")                                       \
-    X(GATHER_INPUT, "gather_inputs", "shards cast for the all-gather")                                                 \
-    X(GATHER_BUFFER, "gather_buffers", "all-gather outputs before they are copied out")                                \
-    X(REDUCE_INPUT, "reduce_inputs", "gradients laid out for the reduce-scatter")                                      \
-    X(REDUCE_OUTPUT, "reduce_outputs", "reduce-scatter outputs before the cast")                                       \
-    X(BUCKET, "buckets", "DDP's gradient buckets")                                                                     \
-    X(CLIP, "clipping", "temporaries of gradient clipping")                                                            \
-    X(STEP, "optimizer_temporaries", "temporaries of the optimizer's step")                                            \
-    X(BUFFER, "buffers", "the model's buffers (rotary frequencies)")                                                   \
-    X(INPUT, "inputs", "token ids and labels")                                                                         \
-    X(SCRATCH, "kernel_scratch", "scratch inside kernels")                                                             \
+#define FM_ROLE_LIST(X)                                                                         \
+    X(PARAMETER, "parameters", "parameters at rest (this rank's shard)")                        \
+    X(MASTER, "master", "fp32 master weights")                                                  \
+    X(GRADIENT, "gradients", "gradients at rest (this rank's shard)")                           \
+    X(OPTIMIZER, "optimizer", "optimizer moments and step counters")                            \
+    X(GATHERED, "gathered_parameters", "unsharded parameters of the units in use")              \
+    X(UNSHARDED_GRADIENT, "unsharded_gradients", "whole gradients before they are reduced")     \
+    X(ACTIVATION, "activations", "born in forward: saved for backward, or in use")              \
+    X(LOSS, "loss", "born in the loss: logits in fp32, log-probabilities")                      \
+    X(RECOMPUTED, "recomputed_activations", "born again by activation checkpointing")           \
+    X(BACKWARD, "backward_temporaries", "gradients of activations and temporaries of backward") \
+    X(WEIGHT_CAST, "weight_casts", "autocast's low-precision copies of weights")                \
+    X(GATHER_INPUT, "gather_inputs", "shards cast for the all-gather")                          \
+    X(GATHER_BUFFER, "gather_buffers", "all-gather outputs before they are copied out")         \
+    X(REDUCE_INPUT, "reduce_inputs", "gradients laid out for the reduce-scatter")               \
+    X(REDUCE_OUTPUT, "reduce_outputs", "reduce-scatter outputs before the cast")                \
+    X(BUCKET, "buckets", "DDP's gradient buckets")                                              \
+    X(CLIP, "clipping", "temporaries of gradient clipping")                                     \
+    X(STEP, "optimizer_temporaries", "temporaries of the optimizer's step")                     \
+    X(BUFFER, "buffers", "the model's buffers (rotary frequencies)")                            \
+    X(INPUT, "inputs", "token ids and labels")                                                  \
+    X(SCRATCH, "kernel_scratch", "scratch inside kernels")                                      \
     X(OTHER, "other", "anything else")
 
 #define FM_ROLE_ENUM(code, name, words) FM_ROLE_##code,
@@ -49,9 +49,10 @@ typedef enum { FM_STREAM_LIST(FM_STREAM_ENUM) FM_N_STREAMS } fm_stream;
 #undef FM_STREAM_ENUM
 
 // Phases of a step, in order. Their numbers with `step` (1, 2) make the names of cases: forward, forward2, ...
-#define FM_PHASE_LIST(X)                                                                                               \
-    X(INIT, "init") X(FORWARD, "forward") X(LOSS, "loss") X(BACKWARD, "backward") X(POST, "post") X(CLIP, "clip")      \
-    X(OPTIMIZER, "optimizer") X(ZERO, "zero_grad")
+#define FM_PHASE_LIST(X)                                                                          \
+    X(INIT, "init")                                                                               \
+    X(FORWARD, "forward") X(LOSS, "loss") X(BACKWARD, "backward") X(POST, "post") X(CLIP, "clip") \
+        X(OPTIMIZER, "optimizer") X(ZERO, "zero_grad")
 #define FM_PHASE_ENUM(code, name) FM_PHASE_##code,
 typedef enum { FM_PHASE_LIST(FM_PHASE_ENUM) FM_N_PHASES } fm_phase;
 #undef FM_PHASE_ENUM
@@ -62,19 +63,19 @@ const char *fm_stream_name(fm_stream stream);
 const char *fm_phase_name(fm_phase phase);
 
 typedef struct {
-    uint64_t bytes;       // exact; the ledger rounds to the allocator's 512
-    const char *op;       // static name of the operation that made it
-    uint32_t module;      // index into the module paths; 0 is the root
+    uint64_t bytes;  // exact; the ledger rounds to the allocator's 512
+    const char *op;  // static name of the operation that made it
+    uint32_t module; // index into the module paths; 0 is the root
     uint8_t role, tier, stream;
-    uint8_t phase, step;  // when it was born
+    uint8_t phase, step; // when it was born
 } fm_life;
 
 typedef enum {
-    FM_EVENT_ALLOC,       // subject: life
-    FM_EVENT_FREE,        // subject: life
-    FM_EVENT_SCRATCH,     // subject: life that begins and ends inside one kernel
-    FM_EVENT_PHASE,       // subject: fm_phase, step in `step`
-    FM_EVENT_ROUND,       // a layer's round of a loop over layers begins; subject: the layer, FM_NO_ROUND: the loop is over
+    FM_EVENT_ALLOC,   // subject: life
+    FM_EVENT_FREE,    // subject: life
+    FM_EVENT_SCRATCH, // subject: life that begins and ends inside one kernel
+    FM_EVENT_PHASE,   // subject: fm_phase, step in `step`
+    FM_EVENT_ROUND,   // a layer's round of a loop over layers begins; subject: the layer, FM_NO_ROUND: the loop is over
 } fm_event_kind;
 
 #define FM_NO_ROUND UINT32_MAX
@@ -89,9 +90,9 @@ typedef struct {
     size_t n_events, cap_events;
     fm_life *lives;
     size_t n_lives, cap_lives;
-    char **modules;       // paths, owned; [0] is ""
+    char **modules; // paths, owned; [0] is ""
     size_t n_modules, cap_modules;
-    uint32_t n_layers;    // layers recorded; fewer than the model's when the program is to be folded
+    uint32_t n_layers; // layers recorded; fewer than the model's when the program is to be folded
     uint32_t n_layers_model;
 } fm_program;
 

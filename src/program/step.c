@@ -135,7 +135,8 @@ static void make_buffers(fm_run *run, const fm_model *model)
         fm_run_round(run, &at, layer);
         run->tape.module = fm_tape_path(&run->tape, b->name); // the model's text need not outlive the program
         if (b->n_elems == 1)                                  // made from a Python number: it passes through the host
-            fm_tensor_release(&run->tape, fm_tensor_on(&run->tape, FM_TIER_HOST, FM_ROLE_BUFFER, b->bytes, FM_ELEM_U8, "tensor"));
+            fm_tensor_release(&run->tape,
+                              fm_tensor_on(&run->tape, FM_TIER_HOST, FM_ROLE_BUFFER, b->bytes, FM_ELEM_U8, "tensor"));
         fm_tensor_on(&run->tape, FM_TIER_DEVICE, FM_ROLE_BUFFER, b->bytes, FM_ELEM_U8, "register_buffer");
     }
     run->tape.module = 0;
@@ -240,7 +241,7 @@ static void training_step(fm_run *run, uint8_t step)
 // NULL for an engine that has no file yet; fm_recipe_resolve refuses those by name.
 static const fm_engine *engine_of(const fm_recipe *recipe)
 {
-#define ROW(kind, name)    \
+#define ROW(kind, name)           \
     if (recipe->engine == (kind)) \
         return &fm_engine_##name;
     FM_ENGINE_TABLE(ROW)
@@ -248,19 +249,24 @@ static const fm_engine *engine_of(const fm_recipe *recipe)
     return NULL;
 }
 
-fm_status fm_record(const fm_model *model, const fm_recipe *resolved, const fm_record_options *options, fm_program *program, fm_err *err)
+fm_status fm_record(const fm_model *model, const fm_recipe *resolved, const fm_record_options *options,
+                    fm_program *program, fm_err *err)
 {
     const fm_arch *arch = fm_model_arch(model);
     if (!arch)
-        return fm_fail(err, FM_ERR_UNSUPPORTED, "%s: names no architecture, so its operations are unknown; give a config.json, or a size such as 7B",
-                       fm_model_name(model));
+        return fm_fail(
+            err, FM_ERR_UNSUPPORTED,
+            "%s: names no architecture, so its operations are unknown; give a config.json, or a size such as 7B",
+            fm_model_name(model));
     const fm_engine *engine = engine_of(resolved);
     if (!engine)
-        return fm_fail(err, FM_ERR_LATER, "engine %s comes later", fm_word_text(FM_FIELD_ENGINE, (int)resolved->engine));
+        return fm_fail(err, FM_ERR_LATER, "engine %s comes later",
+                       fm_word_text(FM_FIELD_ENGINE, (int)resolved->engine));
     fm_run *run = fm_calloc(1, sizeof *run);
     fm_hf *stack = fm_calloc(1, sizeof *stack);
     memset(program, 0, sizeof *program);
-    fm_status status = run && stack ? fm_tape_init(&run->tape, program, err) : fm_fail(err, FM_ERR_NO_MEMORY, "plan: out of memory");
+    fm_status status =
+        run && stack ? fm_tape_init(&run->tape, program, err) : fm_fail(err, FM_ERR_NO_MEMORY, "plan: out of memory");
     if (status != FM_OK) {
         fm_program_destroy(program);
         goto done;

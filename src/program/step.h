@@ -14,16 +14,16 @@ typedef struct {
 
 // What the recording is asked for beside the recipe.
 typedef struct {
-    bool exact;               // as the exact cases were made: no in-place sums in the engine, no kernel scratch, capability 9.0
-    uint32_t layers;          // blocks to record; 0: all
-    uint32_t microbatches;    // microbatches to record; 0: all
-    uint32_t steps;           // 2
-    uint32_t capability;      // compute capability of the GPU, 80 = 8.0
+    bool exact;      // as the exact cases were made: no in-place sums in the engine, no kernel scratch, capability 9.0
+    uint32_t layers; // blocks to record; 0: all
+    uint32_t microbatches; // microbatches to record; 0: all
+    uint32_t steps;        // 2
+    uint32_t capability;   // compute capability of the GPU, 80 = 8.0
 } fm_record_options;
 
 struct fm_run {
     fm_tape tape;
-    const fm_recipe *recipe;  // resolved
+    const fm_recipe *recipe; // resolved
     const fm_model *model;
     const fm_arch *arch;
     fm_record_options options;
@@ -37,15 +37,16 @@ struct fm_run {
     size_t n_unit_of_module;
     uint32_t *first_parameter_of_module; // by module path; index + 1
     size_t n_first_parameter;
-    fm_tensor *ids, *labels;  // owned while a microbatch runs
-    fm_tensor *loss;          // owned: set by the stack's loss word
+    fm_tensor *ids, *labels; // owned while a microbatch runs
+    fm_tensor *loss;         // owned: set by the stack's loss word
     uint32_t microbatch, n_microbatches;
     bool last_microbatch;
     struct fm_hf *stack;
 };
 
 // Records into *program. Everything else is freed before return. Fails with FM_ERR_NO_MEMORY or what the model's description says.
-fm_status fm_record(const fm_model *model, const fm_recipe *resolved, const fm_record_options *options, fm_program *program, fm_err *err);
+fm_status fm_record(const fm_model *model, const fm_recipe *resolved, const fm_record_options *options,
+                    fm_program *program, fm_err *err);
 
 // For engines: module `path` is unit `unit` (> 0).
 void fm_run_unit(fm_run *run, const char *path, uint32_t unit);

@@ -206,7 +206,10 @@ uint32_t fm_tape_enter(fm_tape *t, const char *module)
     return previous;
 }
 
-void fm_tape_leave(fm_tape *t, uint32_t previous) { t->module = previous; }
+void fm_tape_leave(fm_tape *t, uint32_t previous)
+{
+    t->module = previous;
+}
 
 uint64_t fm_elem_bytes(fm_elem e)
 {
@@ -240,8 +243,14 @@ static uint32_t life_begin(fm_tape *t, const fm_storage *s, const char *op, fm_e
 {
     fm_program *p = t->program;
     grow(t, (void **)&p->lives, &p->cap_lives, p->n_lives, sizeof *p->lives);
-    p->lives[p->n_lives] = (fm_life){.bytes = s->bytes, .op = op, .module = t->module, .role = s->role, .tier = s->tier,
-                                     .stream = s->stream, .phase = t->phase, .step = t->step};
+    p->lives[p->n_lives] = (fm_life){.bytes = s->bytes,
+                                     .op = op,
+                                     .module = t->module,
+                                     .role = s->role,
+                                     .tier = s->tier,
+                                     .stream = s->stream,
+                                     .phase = t->phase,
+                                     .step = t->step};
     uint32_t life = (uint32_t)p->n_lives++;
     record(t, kind, life);
     return life;
@@ -389,7 +398,10 @@ int64_t fm_tensor_numel(const fm_tensor *x)
     return n;
 }
 
-uint64_t fm_tensor_bytes(const fm_tensor *x) { return (uint64_t)fm_tensor_numel(x) * fm_elem_bytes(x->elem); }
+uint64_t fm_tensor_bytes(const fm_tensor *x)
+{
+    return (uint64_t)fm_tensor_numel(x) * fm_elem_bytes(x->elem);
+}
 
 bool fm_tensor_is_contiguous(const fm_tensor *x)
 {
@@ -404,5 +416,11 @@ bool fm_tensor_is_contiguous(const fm_tensor *x)
     return true;
 }
 
-void fm_tape_free_node_object(fm_tape *t, fm_grad_node *n) { fm_pool_give(t->pool, FM_POOL_NODE, n); }
-fm_grad_node *fm_tape_new_node_object(fm_tape *t) { return take(t, FM_POOL_NODE, sizeof(fm_grad_node)); }
+void fm_tape_free_node_object(fm_tape *t, fm_grad_node *n)
+{
+    fm_pool_give(t->pool, FM_POOL_NODE, n);
+}
+fm_grad_node *fm_tape_new_node_object(fm_tape *t)
+{
+    return take(t, FM_POOL_NODE, sizeof(fm_grad_node));
+}

@@ -21,7 +21,7 @@ typedef struct fm_cast_cache {
         fm_tensor *leaf, *copy; // copy owned
         uint32_t layer;         // round in which it was made, FM_NO_ROUND outside of loops
         struct fm_cast_entry *next;
-    } *first, **last;
+    } * first, **last;
 } fm_cast_cache;
 
 fm_grad_node *fm_tape_new_node_object(fm_tape *t);

@@ -1,7 +1,10 @@
 #include "simulate/ledger.h"
 #include <string.h>
 
-static uint64_t rounded(uint64_t bytes) { return (bytes + 511) & ~(uint64_t)511; }
+static uint64_t rounded(uint64_t bytes)
+{
+    return (bytes + 511) & ~(uint64_t)511;
+}
 
 // Levels as signed numbers: inside a repeated round they are differences.
 typedef struct {
@@ -19,7 +22,10 @@ static void add_scaled(levels *to, const levels *what, int64_t times)
 }
 
 // Is event e the start of the repeated round, or a place where it is over?
-static bool inside(const fm_fold *fold, uint32_t layer) { return fold && layer >= fold->first && layer < fold->first + fold->period; }
+static bool inside(const fm_fold *fold, uint32_t layer)
+{
+    return fold && layer >= fold->first && layer < fold->first + fold->period;
+}
 
 // --- does it fold
 
@@ -76,7 +82,9 @@ bool fm_ledger_folds(const fm_program *p, const fm_fold *fold)
             i++;
             continue;
         }
-        uint32_t start = e->subject < fold->first ? fold->first - fold->period : e->subject < fold->first + fold->period ? fold->first : fold->first + fold->period;
+        uint32_t start = e->subject < fold->first                  ? fold->first - fold->period
+                         : e->subject < fold->first + fold->period ? fold->first
+                                                                   : fold->first + fold->period;
         window w = {i, run_end(p, i, start, fold->period)};
         if (have == 1)
             round = w;
@@ -95,7 +103,7 @@ bool fm_ledger_folds(const fm_program *p, const fm_fold *fold)
 // --- walking
 
 typedef struct {
-    levels now, at_start;        // level; level when the repeated round began
+    levels now, at_start; // level; level when the repeated round began
     const fm_fold *fold;
     bool in_round;
     fm_phase_level *phase;
@@ -211,7 +219,8 @@ fm_status fm_ledger_walk(const fm_program *program, const fm_fold *fold, fm_ledg
         if (sign > 0)
             note_level(&w, life->tier, i);
         else if (w.now.level[life->tier] < 0 || w.now.role[life->tier][life->role] < 0)
-            return fm_fail(err, FM_ERR_INTERNAL, "ledger: event %zu frees more %s than is alive", i, fm_role_name(life->role));
+            return fm_fail(err, FM_ERR_INTERNAL, "ledger: event %zu frees more %s than is alive", i,
+                           fm_role_name(life->role));
         if (e->kind == FM_EVENT_SCRATCH) {
             w.now.level[life->tier] -= bytes;
             w.now.role[life->tier][life->role] -= bytes;

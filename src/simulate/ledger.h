@@ -26,7 +26,7 @@ typedef struct {
 typedef struct {
     fm_phase_level phase[FM_LEDGER_STEPS][FM_N_PHASES];
     uint64_t role_after_init[FM_N_ROLES]; // device bytes; they add up to the end of init
-    uint64_t host_peak; // highest level of the host, init to the end of the second step
+    uint64_t host_peak;                   // highest level of the host, init to the end of the second step
     uint64_t host_at_peak[FM_N_ROLES];
     uint64_t final_device, final_host; // what is alive at the end: states, buffers
 } fm_ledger;

@@ -44,15 +44,16 @@ static uint32_t period_of(const fm_arch *arch, uint32_t first)
     for (uint32_t period = 1; first + 2 * period <= arch->n_layers; period++) {
         bool repeats = true;
         for (uint32_t i = first; repeats && i + period < arch->n_layers; i++)
-            repeats = fm_arch_windowed(arch, i) == fm_arch_windowed(arch, i + period) && fm_arch_sparse(arch, i) == fm_arch_sparse(arch, i + period);
+            repeats = fm_arch_windowed(arch, i) == fm_arch_windowed(arch, i + period) &&
+                      fm_arch_sparse(arch, i) == fm_arch_sparse(arch, i + period);
         if (repeats)
             return period;
     }
     return 0;
 }
 
-static fm_status record_and_walk(const fm_model *model, const fm_recipe *recipe, const fm_record_options *options, const fm_fold *fold, fm_plan *out,
-                                 bool *folds, fm_err *err)
+static fm_status record_and_walk(const fm_model *model, const fm_recipe *recipe, const fm_record_options *options,
+                                 const fm_fold *fold, fm_plan *out, bool *folds, fm_err *err)
 {
     fm_status status = fm_record(model, recipe, options, &out->program, err);
     if (status != FM_OK)
@@ -69,8 +70,8 @@ static fm_status record_and_walk(const fm_model *model, const fm_recipe *recipe,
     return status;
 }
 
-static fm_status folded(const fm_model *model, const fm_recipe *recipe, const fm_plan_options *options, fm_record_options record, fm_plan *out, bool *folds,
-                        fm_err *err)
+static fm_status folded(const fm_model *model, const fm_recipe *recipe, const fm_plan_options *options,
+                        fm_record_options record, fm_plan *out, bool *folds, fm_err *err)
 {
     (void)options;
     const fm_arch *arch = fm_model_arch(model);
@@ -98,14 +99,16 @@ static fm_status folded(const fm_model *model, const fm_recipe *recipe, const fm
     return FM_OK;
 }
 
-fm_status fm_plan_make(const fm_model *model, const fm_recipe *resolved, const fm_plan_options *options, fm_plan *out, fm_err *err)
+fm_status fm_plan_make(const fm_model *model, const fm_recipe *resolved, const fm_plan_options *options, fm_plan *out,
+                       fm_err *err)
 {
     fm_plan plan;
     memset(&plan, 0, sizeof plan);
     fm_status status = fm_plan_state_bytes(model, resolved, &plan.states, err);
     if (status != FM_OK)
         return status;
-    fm_record_options record = {.exact = options->exact, .steps = 2, .capability = options->capability ? options->capability : 90};
+    fm_record_options record = {
+        .exact = options->exact, .steps = 2, .capability = options->capability ? options->capability : 90};
     bool folds = false;
     if (!options->full && fm_model_arch(model)) {
         record.microbatches = resolved->accumulate > 3 ? 3 : 0;
@@ -156,10 +159,11 @@ uint64_t fm_plan_figure(const fm_plan *plan, fm_at_kind phase)
         uint8_t step;
         fm_phase phase;
     } peaks[] = {
-        {FM_AT_FORWARD, 1, FM_PHASE_FORWARD},     {FM_AT_LOSS, 1, FM_PHASE_LOSS},   {FM_AT_BACKWARD, 1, FM_PHASE_BACKWARD},
-        {FM_AT_CLIP, 1, FM_PHASE_CLIP},           {FM_AT_OPTIMIZER, 1, FM_PHASE_OPTIMIZER}, {FM_AT_FORWARD2, 2, FM_PHASE_FORWARD},
-        {FM_AT_LOSS2, 2, FM_PHASE_LOSS},          {FM_AT_BACKWARD2, 2, FM_PHASE_BACKWARD},  {FM_AT_CLIP2, 2, FM_PHASE_CLIP},
-        {FM_AT_OPTIMIZER2, 2, FM_PHASE_OPTIMIZER},
+        {FM_AT_FORWARD, 1, FM_PHASE_FORWARD},     {FM_AT_LOSS, 1, FM_PHASE_LOSS},
+        {FM_AT_BACKWARD, 1, FM_PHASE_BACKWARD},   {FM_AT_CLIP, 1, FM_PHASE_CLIP},
+        {FM_AT_OPTIMIZER, 1, FM_PHASE_OPTIMIZER}, {FM_AT_FORWARD2, 2, FM_PHASE_FORWARD},
+        {FM_AT_LOSS2, 2, FM_PHASE_LOSS},          {FM_AT_BACKWARD2, 2, FM_PHASE_BACKWARD},
+        {FM_AT_CLIP2, 2, FM_PHASE_CLIP},          {FM_AT_OPTIMIZER2, 2, FM_PHASE_OPTIMIZER},
     };
     for (size_t i = 0; i < sizeof peaks / sizeof *peaks; i++)
         if (peaks[i].at == phase)

@@ -12,8 +12,8 @@
 #include "simulate/ledger.h"
 
 typedef struct {
-    bool exact;          // as the exact cases were made (no kernel scratch, gradient sums out of place); else as a GPU does it
-    bool full;           // record every block and microbatch
+    bool exact; // as the exact cases were made (no kernel scratch, gradient sums out of place); else as a GPU does it
+    bool full;  // record every block and microbatch
     uint32_t capability; // of the GPU, 80 = 8.0; 0: 90
 } fm_plan_options;
 
@@ -27,7 +27,8 @@ typedef struct {
 } fm_plan;
 
 // `resolved` must be resolved. On success *out is to be given to fm_plan_reset. Errors: of the model's description, FM_ERR_NO_MEMORY.
-fm_status fm_plan_make(const fm_model *model, const fm_recipe *resolved, const fm_plan_options *options, fm_plan *out, fm_err *err) FM_MUST_USE;
+fm_status fm_plan_make(const fm_model *model, const fm_recipe *resolved, const fm_plan_options *options, fm_plan *out,
+                       fm_err *err) FM_MUST_USE;
 void fm_plan_reset(fm_plan *plan); // NULL allowed
 
 // The figure of a case's phase column ("forward", "optimizer2", "steady", "run", "host", ...). 0 when the plan has no such phase.
@@ -44,5 +45,6 @@ const fm_phase_level *fm_plan_highest(const fm_plan *plan, unsigned first_step, 
 bool fm_plan_roles(const fm_plan *plan, fm_at_kind at, uint64_t *bytes, uint64_t *roles);
 
 // States alone, without recording.
-fm_status fm_plan_state_bytes(const fm_model *model, const fm_recipe *resolved, fm_plan_states *out, fm_err *err) FM_MUST_USE;
+fm_status fm_plan_state_bytes(const fm_model *model, const fm_recipe *resolved, fm_plan_states *out,
+                              fm_err *err) FM_MUST_USE;
 #endif

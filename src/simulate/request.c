@@ -39,10 +39,11 @@ static fm_status check_ties(const fm_model *model, const fm_recipe *recipe, fm_e
         return FM_OK;
     for (size_t i = 0; i < fm_model_n_tensors(model); i++)
         if (fm_model_param_at(model, i)->tied_to >= 0)
-            return fm_fail(err, FM_ERR_CONFLICT,
-                           "wrap separate: the head of %s is tied to its embedding, and torch refuses to shard them apart: "
-                           "use wrap block or accelerate",
-                           fm_model_name(model));
+            return fm_fail(
+                err, FM_ERR_CONFLICT,
+                "wrap separate: the head of %s is tied to its embedding, and torch refuses to shard them apart: "
+                "use wrap block or accelerate",
+                fm_model_name(model));
     return FM_OK;
 }
 
@@ -82,8 +83,8 @@ fm_status fm_request_make(const fm_recipe *recipe, fm_request *out, bool *typed,
     site.n_layers = arch->n_layers;
     *typed = true;
     if ((status = fm_recipe_resolve(recipe, &site, &r.recipe, err)) ||
-        (status = check_positions(r.model, arch, &r.recipe, err)) ||
-        (status = check_ties(r.model, &r.recipe, err)) || (status = check_sizes(r.model, arch, &r.recipe, err)))
+        (status = check_positions(r.model, arch, &r.recipe, err)) || (status = check_ties(r.model, &r.recipe, err)) ||
+        (status = check_sizes(r.model, arch, &r.recipe, err)))
         goto fail;
     *out = r;
     return FM_OK;

@@ -15,7 +15,10 @@ static uint64_t in_the_recipes_type(const fm_run *run, const fm_parameter *p)
     return p->elem == (uint8_t)fm_elem_of(run->recipe->param) ? p->n_elems : 0;
 }
 
-static uint64_t always_in_fp32(const fm_run *run, const fm_parameter *p) { return p->n_elems - in_the_recipes_type(run, p); }
+static uint64_t always_in_fp32(const fm_run *run, const fm_parameter *p)
+{
+    return p->n_elems - in_the_recipes_type(run, p);
+}
 
 static void init(fm_run *run)
 {
@@ -50,7 +53,8 @@ static void before_microbatch(fm_run *run)
 {
     ddp *d = run->engine_state;
     if (d->sync_buffers && d->buffer_bytes)
-        fm_tensor_release(&run->tape, fm_tensor_on(&run->tape, FM_TIER_DEVICE, FM_ROLE_BUCKET, d->buffer_bytes, FM_ELEM_U8, "cat"));
+        fm_tensor_release(&run->tape,
+                          fm_tensor_on(&run->tape, FM_TIER_DEVICE, FM_ROLE_BUCKET, d->buffer_bytes, FM_ELEM_U8, "cat"));
     d->sync_buffers = run->recipe->sync == FM_SYNC_EACH || run->last_microbatch;
 }
 

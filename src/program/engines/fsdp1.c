@@ -12,29 +12,32 @@
 
 typedef struct {
     uint32_t *params, n_params;
-    uint64_t *offset;           // [n_params] of each parameter in the flat one
-    uint64_t *gap;              // [n_params] elements of padding behind it
-    uint64_t n_flat, n_shard;   // elements: padded to the ranks; of rank 0
+    uint64_t *offset;         // [n_params] of each parameter in the flat one
+    uint64_t *gap;            // [n_params] elements of padding behind it
+    uint64_t n_flat, n_shard; // elements: padded to the ranks; of rank 0
     uint32_t layer, module;
-    fm_tensor *flat;            // the leaf; its storage is empty while sharded
-    fm_tensor *shard;           // this rank's part at rest
-    fm_tensor *low_shard;       // its low-precision copy (mixed precision); its storage is empty unless in use
-    fm_tensor *gradient;        // sharded, from the reduction to the next step's forward
-    bool has_unsharded_views;   // of gradients, between microbatches that do not reduce
+    fm_tensor *flat;          // the leaf; its storage is empty while sharded
+    fm_tensor *shard;         // this rank's part at rest
+    fm_tensor *low_shard;     // its low-precision copy (mixed precision); its storage is empty unless in use
+    fm_tensor *gradient;      // sharded, from the reduction to the next step's forward
+    bool has_unsharded_views; // of gradients, between microbatches that do not reduce
     bool root, prefetched, needs_unshard, ran_pre_backward;
     int64_t forward_index;
 } unit;
 
 typedef struct {
-    unit *units;                // [1..n_units], the root first
+    unit *units; // [1..n_units], the root first
     uint32_t n_units, *order, n_order;
     fm_elem compute, reduce, stored;
     bool mixed, sharded, started, sync;
     bool callback_queued;
-    fm_tensor *zero;            // clip_grad_norm_'s scalar, kept
+    fm_tensor *zero; // clip_grad_norm_'s scalar, kept
 } fsdp;
 
-static fsdp *state_of(fm_run *run) { return run->engine_state; }
+static fsdp *state_of(fm_run *run)
+{
+    return run->engine_state;
+}
 
 static void resize(fm_run *run, fm_tensor *x, uint64_t elems, fm_elem elem, const char *op)
 {
@@ -46,7 +49,10 @@ static void resize(fm_run *run, fm_tensor *x, uint64_t elems, fm_elem elem, cons
 
 // --- gathering
 
-static bool is_whole(const unit *u) { return u->flat->storage->bytes > 0; }
+static bool is_whole(const unit *u)
+{
+    return u->flat->storage->bytes > 0;
+}
 
 static void unshard(fm_run *run, unit *u)
 {
@@ -74,7 +80,10 @@ static void reshard(fm_run *run, unit *u, bool free_it)
         resize(run, u->flat, 0, f->compute, "");
 }
 
-static bool reshards_after_forward(const fm_run *run) { return run->recipe->reshard != FM_RESHARD_NO; }
+static bool reshards_after_forward(const fm_run *run)
+{
+    return run->recipe->reshard != FM_RESHARD_NO;
+}
 
 // --- views that modules read
 
@@ -182,7 +191,9 @@ static void use_unsharded_gradient_views(fm_run *run, unit *u)
     for (uint32_t i = 0; state_of(run)->sharded && !u->has_unsharded_views && i < u->n_params; i++) {
         const fm_tensor *original = run->parameters[u->params[i]].original;
         if (fm_tensor_numel(original))
-            fm_tensor_release(&run->tape, fm_tensor_on(&run->tape, FM_TIER_DEVICE, FM_ROLE_BACKWARD, (uint64_t)fm_tensor_numel(original), (fm_elem)original->elem, "empty_like"));
+            fm_tensor_release(&run->tape,
+                              fm_tensor_on(&run->tape, FM_TIER_DEVICE, FM_ROLE_BACKWARD,
+                                           (uint64_t)fm_tensor_numel(original), (fm_elem)original->elem, "empty_like"));
     }
     u->has_unsharded_views = true;
 }
@@ -221,7 +232,8 @@ static void post_backward(fm_tape *t, void *context, fm_tensor *unused)
     u->has_unsharded_views = false;
     u->flat->grad = NULL;
     fm_tensor *computed = grad; // kept by a local name to the end
-    fm_tensor *input = grad->elem != f->reduce ? flat_like(run, FM_ROLE_REDUCE_INPUT, u->n_flat, f->reduce, "_to_copy") : NULL;
+    fm_tensor *input =
+        grad->elem != f->reduce ? flat_like(run, FM_ROLE_REDUCE_INPUT, u->n_flat, f->reduce, "_to_copy") : NULL;
     fm_tensor *shard;
     if (f->sharded) {
         shard = flat_like(run, FM_ROLE_REDUCE_OUTPUT, u->n_shard, f->reduce, "empty_like");
@@ -413,7 +425,10 @@ static void clip(fm_run *run)
 
 // --- wrapping
 
-static uint64_t round_up(uint64_t n, uint64_t to) { return (n + to - 1) / to * to; }
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+    return (n + to - 1) / to * to;
+}
 
 static void new_unit(fm_run *run, const char *path, uint32_t layer, bool *taken, const char *prefix)
 {
@@ -429,7 +444,8 @@ static void new_unit(fm_run *run, const char *path, uint32_t layer, bool *taken,
     uint64_t aligned = 16 / fm_elem_bytes(f->compute), total = 0;
     for (uint32_t i = 0; i < run->n_parameters; i++) {
         const fm_parameter *p = &run->parameters[i];
-        if (taken[i] || p->tied_to != UINT32_MAX || strncmp(p->name, prefix, n_prefix) || (n_prefix && p->name[n_prefix] != '.'))
+        if (taken[i] || p->tied_to != UINT32_MAX || strncmp(p->name, prefix, n_prefix) ||
+            (n_prefix && p->name[n_prefix] != '.'))
             continue;
         taken[i] = true;
         total = round_up(total, aligned);
@@ -455,7 +471,8 @@ static void make_tensors(fm_run *run, unit *u)
     u->shard = fm_tensor_on(t, FM_TIER_DEVICE, FM_ROLE_PARAMETER, u->n_shard, f->stored, "clone");
     bool own = f->sharded || f->mixed; // else the flat parameter is itself what modules read
     u->low_shard = fm_tensor_on(t, FM_TIER_DEVICE, FM_ROLE_GATHER_INPUT, 0, f->compute, "empty_like");
-    u->flat = own ? fm_tensor_on(t, FM_TIER_DEVICE, FM_ROLE_GATHERED, 0, f->compute, "empty") : fm_tensor_alias(t, u->shard);
+    u->flat =
+        own ? fm_tensor_on(t, FM_TIER_DEVICE, FM_ROLE_GATHERED, 0, f->compute, "empty") : fm_tensor_alias(t, u->shard);
     u->flat->shape[0] = (int64_t)u->n_flat;
     u->flat->requires_grad = u->flat->is_parameter = true;
     for (uint32_t i = 0; i < u->n_params; i++) {
@@ -488,7 +505,8 @@ static void init(fm_run *run)
     for (uint32_t layer = 0; run->recipe->wrap != FM_WRAP_ROOT && layer < run->n_layers; layer++)
         for (uint32_t i = 0; i < run->n_parameters; i++)
             if (run->parameters[i].layer == layer) {
-                const char *path = fm_model_unit_at(run->model, fm_model_param_at(run->model, run->parameters[i].index)->unit)->name;
+                const char *path =
+                    fm_model_unit_at(run->model, fm_model_param_at(run->model, run->parameters[i].index)->unit)->name;
                 new_unit(run, path, layer, taken, path);
                 break;
             }

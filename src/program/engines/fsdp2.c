@@ -10,9 +10,18 @@
 typedef fm_fsdp2_unit unit;
 typedef fm_fsdp2 fsdp;
 
-static fsdp *state_of(fm_run *run) { return run->engine_state; }
-static uint64_t shards(const fm_run *run) { return (uint64_t)run->recipe->shard; }
-static bool offloads(const fm_run *run) { return run->recipe->offload & FM_OFFLOAD_PARAMS; }
+static fsdp *state_of(fm_run *run)
+{
+    return run->engine_state;
+}
+static uint64_t shards(const fm_run *run)
+{
+    return (uint64_t)run->recipe->shard;
+}
+static bool offloads(const fm_run *run)
+{
+    return run->recipe->offload & FM_OFFLOAD_PARAMS;
+}
 
 static fm_tensor *flat(fm_run *run, fm_role role, fm_stream stream, uint64_t n, fm_elem elem, const char *op)
 {
@@ -163,10 +172,12 @@ static void add_or_set_gradient(fm_run *run, fm_parameter *p, fm_tensor *reduced
     fm_tape *t = &run->tape;
     if (!offloads(run)) {
         if (!p->original->grad)
-            p->original->grad = fm_tensor_alias(t, reduced); // a view of the unit's one flat gradient; a second one is added in place
+            p->original->grad =
+                fm_tensor_alias(t, reduced); // a view of the unit's one flat gradient; a second one is added in place
         return;
     }
-    fm_tensor *host = fm_tensor_on(t, FM_TIER_HOST, FM_ROLE_GRADIENT, fm_fsdp2_shard_elems(run, p), (fm_elem)p->elem, "_to_copy");
+    fm_tensor *host =
+        fm_tensor_on(t, FM_TIER_HOST, FM_ROLE_GRADIENT, fm_fsdp2_shard_elems(run, p), (fm_elem)p->elem, "_to_copy");
     if (p->original->grad)
         fm_tensor_release(t, host); // added in place
     else
@@ -216,13 +227,15 @@ static void reduce_gradients(fm_run *run, unit *u, fm_tensor **grads, uint32_t n
     }
     turn(run, u, &at, u->n_params);
     bool same = reduce == stored;
-    fm_tensor *output = flat(run, same && !offloads(run) ? FM_ROLE_GRADIENT : FM_ROLE_REDUCE_OUTPUT, FM_STREAM_REDUCE, elems, reduce, "empty");
+    fm_tensor *output = flat(run, same && !offloads(run) ? FM_ROLE_GRADIENT : FM_ROLE_REDUCE_OUTPUT, FM_STREAM_REDUCE,
+                             elems, reduce, "empty");
     if (run->recipe->replicate > 1) {
         u->all_reduce_input = output;
         fm_tensor_retain(output);
     }
     if (!same) {
-        fm_tensor *cast = flat(run, offloads(run) ? FM_ROLE_REDUCE_OUTPUT : FM_ROLE_GRADIENT, FM_STREAM_REDUCE, elems, stored, "_to_copy");
+        fm_tensor *cast = flat(run, offloads(run) ? FM_ROLE_REDUCE_OUTPUT : FM_ROLE_GRADIENT, FM_STREAM_REDUCE, elems,
+                               stored, "_to_copy");
         fm_tensor_release(t, output);
         output = cast;
     }
@@ -254,7 +267,8 @@ static void keep_unsharded(fm_run *run, unit *u)
         if (run->recipe->how != FM_HOW_POLICY || grad->elem == f->reduce_elem)
             continue;
         used->grad = NULL;
-        u->accumulated[i] = flat(run, FM_ROLE_UNSHARDED_GRADIENT, FM_STREAM_MAIN, (uint64_t)fm_tensor_numel(grad), f->reduce_elem, "_to_copy");
+        u->accumulated[i] = flat(run, FM_ROLE_UNSHARDED_GRADIENT, FM_STREAM_MAIN, (uint64_t)fm_tensor_numel(grad),
+                                 f->reduce_elem, "_to_copy");
         fm_tensor_release(t, grad);
     }
     turn(run, u, &at, u->n_params);
@@ -306,7 +320,8 @@ static void record_post_forward(fm_run *run, unit *u, uint32_t id)
 {
     fsdp *f = state_of(run);
     if (f->n_order == f->cap_order) {
-        uint32_t bigger = f->cap_order ? 2 * f->cap_order : 64, *order = fm_tape_alloc(&run->tape, bigger * sizeof *order);
+        uint32_t bigger = f->cap_order ? 2 * f->cap_order : 64,
+                 *order = fm_tape_alloc(&run->tape, bigger * sizeof *order);
         if (f->n_order)
             memcpy(order, f->order, f->n_order * sizeof *order);
         f->order = order;
@@ -448,7 +463,8 @@ static void root_forward_done(fm_run *run)
 static void finish_forward(fm_run *run, uint32_t id, fm_tensor *output)
 {
     unit *u = &state_of(run)->units[id];
-    if (!run->tape.recomputing) { // inside a backward (a checkpoint runs the module again) the order of forwards is not touched
+    if (!run->tape
+             .recomputing) { // inside a backward (a checkpoint runs the module again) the order of forwards is not touched
         if (u->reshard_after_forward)
             to_sharded(run, u);
         record_post_forward(run, u, id);
@@ -551,8 +567,10 @@ static void init(fm_run *run)
             continue;
         }
         t->module = p->module;
-        p->original = fm_tensor_on(t, tier, FM_ROLE_PARAMETER, fm_fsdp2_shard_elems(run, p), (fm_elem)p->elem, "new_zeros");
-        p->used = fm_tensor_on(t, FM_TIER_DEVICE, FM_ROLE_GATHERED, 0, f->casts ? f->param_elem : (fm_elem)p->elem, "empty");
+        p->original =
+            fm_tensor_on(t, tier, FM_ROLE_PARAMETER, fm_fsdp2_shard_elems(run, p), (fm_elem)p->elem, "new_zeros");
+        p->used =
+            fm_tensor_on(t, FM_TIER_DEVICE, FM_ROLE_GATHERED, 0, f->casts ? f->param_elem : (fm_elem)p->elem, "empty");
         p->used->n_dims = p->n_dims;
         memcpy(p->used->shape, p->shape, sizeof p->shape);
         int64_t step = 1;

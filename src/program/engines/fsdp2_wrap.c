@@ -38,7 +38,10 @@ static void claim(fm_run *run, fm_fsdp2_unit *u, bool *taken, const char *path)
         }
 }
 
-static const char *module_path(fm_run *run, const fm_parameter *p) { return run->tape.program->modules[p->module]; }
+static const char *module_path(fm_run *run, const fm_parameter *p)
+{
+    return run->tape.program->modules[p->module];
+}
 
 // The modules that wrappings name: the token embedding, the final norm, the head.
 static void find_ends(fm_run *run, const char **embedding, const char **norm, const char **head, bool *tied)
@@ -87,7 +90,8 @@ void fm_fsdp2_wrap(fm_run *run)
             const char *path = NULL;
             for (uint32_t i = 0; i < run->n_parameters && !path; i++)
                 if (run->parameters[i].layer == layer)
-                    path = fm_model_unit_at(run->model, fm_model_param_at(run->model, run->parameters[i].index)->unit)->name;
+                    path = fm_model_unit_at(run->model, fm_model_param_at(run->model, run->parameters[i].index)->unit)
+                               ->name;
             if (!path)
                 continue;
             fm_fsdp2_unit *u = new_unit(run, path);
@@ -101,7 +105,8 @@ void fm_fsdp2_wrap(fm_run *run)
         u->reshard_after_forward = true;
     }
     if (wrap == FM_WRAP_ACCELERATE) { // [norm, head], or tied [norm, embedding, head]: never resharded after forward
-        const char *const together[] = {norm, tied ? embedding : NULL, head}; // OPT with norms after its blocks has no final one
+        const char *const together[] = {norm, tied ? embedding : NULL,
+                                        head}; // OPT with norms after its blocks has no final one
         fm_fsdp2_unit *u = NULL;
         for (unsigned i = 0; i < sizeof together / sizeof *together; i++) {
             if (!together[i])

@@ -126,7 +126,10 @@ static fm_value *hold(fm_words *w, fm_value *v)
     return v;
 }
 
-static void unhold(fm_words *w, fm_value *v) { fm_tensor_release(fm_hf_of(w)->t, fm_hf_tensor(v)); }
+static void unhold(fm_words *w, fm_value *v)
+{
+    fm_tensor_release(fm_hf_of(w)->t, fm_hf_tensor(v));
+}
 
 // --- blocks
 
@@ -172,8 +175,8 @@ static fm_tensor *run_block(fm_tape *t, void *context, fm_tensor *input)
     return fm_sink(fm_hf_tensor(leave(&hf->words, out)));
 }
 
-static fm_value *block(fm_words *w, const fm_arch *arch, const char *list, uint32_t layer, fm_block_fn *fn, fm_value *hidden,
-                       const fm_block_args *args)
+static fm_value *block(fm_words *w, const fm_arch *arch, const char *list, uint32_t layer, fm_block_fn *fn,
+                       fm_value *hidden, const fm_block_args *args)
 {
     fm_hf *hf = fm_hf_of(w);
     fm_tape *t = hf->t;
@@ -258,7 +261,10 @@ fm_tensor *fm_hf_end(fm_hf *hf, uint32_t previous, fm_tensor *output)
     return output;
 }
 
-fm_tensor *fm_hf_parameter(fm_hf *hf, const char *leaf) { return fm_run_parameter(hf->run, hf->t->module, leaf); }
+fm_tensor *fm_hf_parameter(fm_hf *hf, const char *leaf)
+{
+    return fm_run_parameter(hf->run, hf->t->module, leaf);
+}
 
 void fm_hf_init(fm_hf *hf, fm_run *run)
 {
@@ -296,7 +302,8 @@ fm_tensor *fm_hf_forward(fm_hf *hf)
     fm_tensor *carried = hf->carried;
     hf->carried = NULL;
     fm_tensor_release(hf->t, carried);
-    if (run->recipe->loss == FM_LOSS_CHUNKED) { // what floats is the head's input under another name: the output holds no logits
+    if (run->recipe->loss ==
+        FM_LOSS_CHUNKED) { // what floats is the head's input under another name: the output holds no logits
         fm_tensor_release(hf->t, logits);
         logits = NULL;
     }

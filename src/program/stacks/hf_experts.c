@@ -11,7 +11,10 @@ static fm_tensor *as_rows(fm_tape *t, fm_tensor *x)
 }
 
 // weights /= weights.sum(-1, keepdim=True), in place
-static fm_tensor *normalised(fm_tape *t, fm_tensor *weights) { return fm_op_div_into(t, weights, fm_op_sum_dim(t, weights, -1, true)); }
+static fm_tensor *normalised(fm_tape *t, fm_tensor *weights)
+{
+    return fm_op_div_into(t, weights, fm_op_sum_dim(t, weights, -1, true));
+}
 
 static void rebind(fm_tape *t, fm_tensor **name, fm_tensor *x)
 {
@@ -22,7 +25,8 @@ static void rebind(fm_tape *t, fm_tensor **name, fm_tensor *x)
     *name = x;
 }
 
-static void softmax_router(fm_hf *hf, fm_tensor *rows, const fm_router *how, fm_tensor **logits, fm_tensor **weights, fm_tensor **indices)
+static void softmax_router(fm_hf *hf, fm_tensor *rows, const fm_router *how, fm_tensor **logits, fm_tensor **weights,
+                           fm_tensor **indices)
 {
     fm_tape *t = hf->t;
     *logits = fm_sink(fm_op_linear(t, rows, fm_hf_parameter(hf, "weight"), NULL));
@@ -36,7 +40,8 @@ static void softmax_router(fm_hf *hf, fm_tensor *rows, const fm_router *how, fm_
     fm_tensor_release(t, p);
 }
 
-static void router(fm_words *w, fm_value *given, const char *name, const fm_router *how, fm_value **logits, fm_value **weights, fm_value **indices)
+static void router(fm_words *w, fm_value *given, const char *name, const fm_router *how, fm_value **logits,
+                   fm_value **weights, fm_value **indices)
 {
     fm_hf *hf = fm_hf_of(w);
     fm_tensor *x = fm_hf_tensor(given), *found[3] = {NULL};
@@ -53,15 +58,18 @@ static void router(fm_words *w, fm_value *given, const char *name, const fm_rout
     *indices = fm_hf_value(fm_float(found[2]));
 }
 
-static fm_tensor *int_rows(fm_tape *t, int64_t n, fm_elem elem, const char *op) { return fm_tensor_new(t, 1, &n, elem, op); }
+static fm_tensor *int_rows(fm_tape *t, int64_t n, fm_elem elem, const char *op)
+{
+    return fm_tensor_new(t, 1, &n, elem, op);
+}
 
 static fm_tensor *activated(fm_tape *t, fm_tensor *x, fm_activation act)
 {
     return act == FM_ACT_SILU ? fm_op_silu(t, x) : act == FM_ACT_RELU ? fm_op_relu(t, x) : fm_op_gelu(t, x);
 }
 
-static fm_value *experts(fm_words *w, fm_value *given, const char *name, uint32_t n_experts, uint64_t n_in, uint64_t intermediate, fm_activation act,
-                         fm_value *indices_given, fm_value *weights_given)
+static fm_value *experts(fm_words *w, fm_value *given, const char *name, uint32_t n_experts, uint64_t n_in,
+                         uint64_t intermediate, fm_activation act, fm_value *indices_given, fm_value *weights_given)
 {
     fm_hf *hf = fm_hf_of(w);
     fm_tape *t = hf->t;
@@ -80,9 +88,11 @@ static fm_value *experts(fm_words *w, fm_value *given, const char *name, uint32_
     fm_tensor *tokens_of = fm_float(int_rows(t, chosen, FM_ELEM_I64, "floor_divide"));
     fm_tensor *gathered = fm_sink(fm_op_index_rows(t, rows, tokens_of));
     fm_tensor *gathered_weights = fm_sink(fm_op_index_rows(t, sample_weights, order));
-    fm_tensor *ids = int_rows(t, chosen, FM_ELEM_I32, "_to_copy"), *counts = int_rows(t, n_experts, FM_ELEM_I32, "histc");
+    fm_tensor *ids = int_rows(t, chosen, FM_ELEM_I32, "_to_copy"),
+              *counts = int_rows(t, n_experts, FM_ELEM_I32, "histc");
     fm_tensor *offsets = int_rows(t, n_experts, FM_ELEM_I32, "cumsum");
-    fm_tensor *out = fm_sink(fm_op_grouped_mm(t, gathered, fm_op_transpose(t, fm_hf_parameter(hf, "gate_up_proj"), 1, 2), offsets));
+    fm_tensor *out =
+        fm_sink(fm_op_grouped_mm(t, gathered, fm_op_transpose(t, fm_hf_parameter(hf, "gate_up_proj"), 1, 2), offsets));
     fm_tensor *halves[2];
     fm_op_chunk(t, out, 2, -1, halves);
     fm_sink(halves[0]);
@@ -97,13 +107,15 @@ static fm_value *experts(fm_words *w, fm_value *given, const char *name, uint32_
     fm_tensor *inverse = int_rows(t, chosen, FM_ELEM_I64, "empty_like");
     fm_tensor_release(t, int_rows(t, chosen, FM_ELEM_I64, "arange"));
     rebind(t, &weighted, fm_op_index_rows(t, weighted, inverse));
-    fm_tensor *summed = fm_sink(fm_op_sum_dim(t, fm_op_view(t, weighted, 3, (const int64_t[]){tokens, top_k, rows->shape[1]}), 1, false));
+    fm_tensor *summed = fm_sink(
+        fm_op_sum_dim(t, fm_op_view(t, weighted, 3, (const int64_t[]){tokens, top_k, rows->shape[1]}), 1, false));
     fm_tensor *result = fm_op_to(t, summed, elem);
     if (result == summed)
         fm_tensor_retain(result);
     else
         fm_sink(result);
-    fm_tensor *locals[] = {sorted, order, ids, counts, offsets, gathered, gathered_weights, sample_weights, out, weighted, inverse, summed, rows};
+    fm_tensor *locals[] = {sorted,         order, ids,      counts,  offsets, gathered, gathered_weights,
+                           sample_weights, out,   weighted, inverse, summed,  rows};
     for (unsigned i = 0; i < sizeof locals / sizeof *locals; i++)
         fm_tensor_release(t, locals[i]);
     fm_hf_end(hf, previous, NULL);

@@ -8,7 +8,8 @@ static fm_tensor *head_weight(fm_hf *hf, const char *tied_to)
     return fm_hf_parameter(hf, "weight");
 }
 
-static fm_value *head(fm_words *w, fm_value *given, const char *name, uint64_t n_in, uint64_t n_out, bool bias, const char *tied_to)
+static fm_value *head(fm_words *w, fm_value *given, const char *name, uint64_t n_in, uint64_t n_out, bool bias,
+                      const char *tied_to)
 {
     fm_hf *hf = fm_hf_of(w);
     (void)n_in;
@@ -65,14 +66,18 @@ static fm_tensor *part_loss(fm_tape *t, void *context, fm_tensor *hidden)
     t->module = 0;
     uint32_t previous = fm_hf_begin(p->hf, p->hf->head_name, &x);
     fm_tensor *logits = fm_op_linear(t, x, fm_hf_parameter(p->hf, "weight"), fm_hf_parameter(p->hf, "bias"));
-    logits = fm_sink(fm_op_to(t, fm_hf_end(p->hf, previous, logits), FM_ELEM_F32)); // the argument of cross_entropy: it lives until the call returns
+    logits = fm_sink(fm_op_to(t, fm_hf_end(p->hf, previous, logits),
+                              FM_ELEM_F32)); // the argument of cross_entropy: it lives until the call returns
     fm_tensor *out = fm_sink(fm_op_nll_loss(t, fm_op_log_softmax(t, logits), p->target));
     fm_tensor_release(t, logits);
     t->module = before;
     return out;
 }
 
-static void part_drop(fm_tape *t, void *context) { fm_tensor_release(t, ((part *)context)->target); }
+static void part_drop(fm_tape *t, void *context)
+{
+    fm_tensor_release(t, ((part *)context)->target);
+}
 
 // Head and loss over n parts of the tokens, each under activation checkpointing; the parts' losses are added and divided by the tokens.
 static fm_tensor *chunked_loss(fm_hf *hf, unsigned n_parts)
@@ -86,7 +91,8 @@ static fm_tensor *chunked_loss(fm_hf *hf, unsigned n_parts)
     fm_tensor *target = fm_sink(fm_op_reshape(t, fm_op_slice(t, padded, 1, 1, s + 1, 1), 1, &tokens));
     fm_tensor_take(t, padded);
     fm_tape_phase(t, FM_PHASE_LOSS, t->step);
-    fm_tensor **parts = fm_tape_alloc(t, n_parts * sizeof *parts), **targets = fm_tape_alloc(t, n_parts * sizeof *targets), *total = NULL;
+    fm_tensor **parts = fm_tape_alloc(t, n_parts * sizeof *parts),
+              **targets = fm_tape_alloc(t, n_parts * sizeof *targets), *total = NULL;
     fm_op_chunk(t, rows, n_parts, 0, parts);
     fm_op_chunk(t, target, n_parts, 0, targets);
     for (unsigned i = 0; i < n_parts; i++) {

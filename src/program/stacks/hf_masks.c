@@ -12,7 +12,8 @@ static fm_value *position_ids(fm_words *w)
 }
 
 // freqs = positions[..., None].float() * inv_freq; emb = cat(freqs, freqs); cos = emb.cos() * scaling; sin likewise; both cast to like's type
-static void rotary_tables(fm_words *w, const fm_arch *arch, fm_value *like, fm_value *positions, fm_value **cos_out, fm_value **sin_out)
+static void rotary_tables(fm_words *w, const fm_arch *arch, fm_value *like, fm_value *positions, fm_value **cos_out,
+                          fm_value **sin_out)
 {
     fm_hf *hf = fm_hf_of(w);
     fm_tape *t = hf->t;
@@ -67,15 +68,20 @@ static fm_tensor *range(fm_tape *t, int64_t n, bool shifted)
     return moved;
 }
 
-static fm_tensor *truth(fm_tape *t, int64_t s, const char *op) { return fm_tensor_new(t, 4, (const int64_t[]){1, 1, s, s}, FM_ELEM_BOOL, op); }
+static fm_tensor *truth(fm_tape *t, int64_t s, const char *op)
+{
+    return fm_tensor_new(t, 4, (const int64_t[]){1, 1, s, s}, FM_ELEM_BOOL, op);
+}
 
 // kv_idx <= q_idx, and with a window kv_idx > q_idx - window: [1, 1, S, S]
 static fm_tensor *boolean_mask(fm_tape *t, int64_t b, int64_t s, bool windowed)
 {
-    fm_tensor *batch = range(t, b, false), *head = range(t, 1, false), *rows = range(t, s, true), *columns = range(t, s, true), *mask;
+    fm_tensor *batch = range(t, b, false), *head = range(t, 1, false), *rows = range(t, s, true),
+              *columns = range(t, s, true), *mask;
     if (windowed) {
         fm_tensor *all = fm_tensor_new(t, 0, NULL, FM_ELEM_BOOL, "new_ones");
-        fm_tensor *edge = fm_tensor_new(t, 4, (const int64_t[]){1, 1, s, 1}, FM_ELEM_I64, "sub"), *inside = truth(t, s, "gt");
+        fm_tensor *edge = fm_tensor_new(t, 4, (const int64_t[]){1, 1, s, 1}, FM_ELEM_I64, "sub"),
+                  *inside = truth(t, s, "gt");
         fm_tensor_release(t, edge);
         fm_tensor *so_far = truth(t, s, "bitwise_and");
         fm_tensor_release(t, inside);
@@ -97,7 +103,8 @@ static fm_tensor *boolean_mask(fm_tape *t, int64_t b, int64_t s, bool windowed)
 // Eager attention adds a mask of 0 and the smallest number, in the embeddings' type, one for each sample of the batch.
 static fm_tensor *additive_mask(fm_tape *t, fm_tensor *boolean, int64_t b, int64_t s, fm_elem elem)
 {
-    fm_tensor *zero = fm_tensor_new(t, 0, NULL, elem, "zeros"), *lowest = fm_tensor_new(t, 0, NULL, elem, "scalar_tensor");
+    fm_tensor *zero = fm_tensor_new(t, 0, NULL, elem, "zeros"),
+              *lowest = fm_tensor_new(t, 0, NULL, elem, "scalar_tensor");
     fm_tensor *mask = fm_tensor_new(t, 4, (const int64_t[]){b, 1, s, s}, elem, "where");
     fm_tensor_release(t, lowest);
     fm_tensor_release(t, zero);

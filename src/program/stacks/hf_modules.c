@@ -2,7 +2,10 @@
 #include "program/stacks/hf.h"
 #include "program/ops_private.h"
 
-static fm_value *ids(fm_words *w) { return fm_hf_value(fm_hf_of(w)->run->ids); }
+static fm_value *ids(fm_words *w)
+{
+    return fm_hf_value(fm_hf_of(w)->run->ids);
+}
 
 static fm_value *embedding(fm_words *w, const char *name, uint64_t rows, uint64_t width, fm_value *given)
 {
@@ -49,7 +52,8 @@ static fm_value *layer_norm(fm_words *w, fm_value *given, const char *name, uint
     (void)width;
     fm_tensor *x = fm_hf_tensor(given);
     uint32_t previous = fm_hf_begin(hf, name, &x);
-    fm_tensor *out = fm_op_layer_norm(hf->t, x, fm_hf_parameter(hf, "weight"), bias ? fm_hf_parameter(hf, "bias") : NULL);
+    fm_tensor *out =
+        fm_op_layer_norm(hf->t, x, fm_hf_parameter(hf, "weight"), bias ? fm_hf_parameter(hf, "bias") : NULL);
     return fm_hf_value(fm_hf_end(hf, previous, out));
 }
 
@@ -75,7 +79,8 @@ static fm_tensor *rms_norm_llama(fm_tape *t, fm_tensor *x, fm_tensor *weight, bo
     fm_tensor *scaled = local(fm_op_mul(t, hidden, fm_op_rsqrt(t, fm_op_add_scalar(t, variance))));
     fm_tensor_release(t, hidden);
     // OLMo 2: (weight * hidden).to(input type)
-    fm_tensor *out = cast_last ? fm_op_to(t, fm_op_mul(t, weight, scaled), given) : fm_op_mul(t, weight, fm_op_to(t, scaled, given));
+    fm_tensor *out =
+        cast_last ? fm_op_to(t, fm_op_mul(t, weight, scaled), given) : fm_op_mul(t, weight, fm_op_to(t, scaled, given));
     fm_sink(out);
     fm_tensor_release(t, scaled);
     fm_tensor_release(t, variance);
@@ -91,7 +96,8 @@ static fm_tensor *rms_norm_gemma(fm_tape *t, fm_tensor *x, fm_tensor *weight)
     bool floats = x->floating;
     x->floating = false;
     fm_tensor *f = local(fm_op_to(t, x, FM_ELEM_F32)); // the argument of _norm
-    fm_tensor *output = local(fm_op_mul(t, f, fm_op_rsqrt(t, fm_op_add_scalar(t, fm_op_mean_last(t, fm_op_pow(t, f))))));
+    fm_tensor *output =
+        local(fm_op_mul(t, f, fm_op_rsqrt(t, fm_op_add_scalar(t, fm_op_mean_last(t, fm_op_pow(t, f))))));
     fm_tensor_release(t, f);
     fm_tensor *scaled = local(fm_op_mul(t, output, fm_op_add_scalar(t, fm_op_to(t, weight, FM_ELEM_F32))));
     fm_tensor_release(t, output);
@@ -112,7 +118,8 @@ static fm_value *rms_norm(fm_words *w, fm_value *given, const char *name, uint64
     fm_tensor *x = fm_hf_tensor(given);
     uint32_t previous = fm_hf_begin(hf, name, &x);
     fm_tensor *weight = fm_hf_parameter(hf, "weight");
-    fm_tensor *out = kind == FM_NORM_GEMMA ? rms_norm_gemma(hf->t, x, weight) : rms_norm_llama(hf->t, x, weight, kind == FM_NORM_OLMO2);
+    fm_tensor *out = kind == FM_NORM_GEMMA ? rms_norm_gemma(hf->t, x, weight)
+                                           : rms_norm_llama(hf->t, x, weight, kind == FM_NORM_OLMO2);
     return fm_hf_value(fm_hf_end(hf, previous, out));
 }
 
