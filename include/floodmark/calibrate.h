@@ -58,6 +58,9 @@ void fm_calibrator_destroy(fm_calibrator *c);
 
 // x: n_rows parts of n_cols values, `stride` apart.
 void fm_calibrator_feed(fm_calibrator *c, const float *x, uint64_t n_rows, uint64_t stride);
+// tensor: the next n values of a row that is fed in parts, from its first to its last; every part but a row's last one a
+// multiple of 8 values.
+void fm_calibrator_feed_part(fm_calibrator *c, const float *x, uint64_t n);
 bool fm_calibrator_next(fm_calibrator *c);
 
 // scales [1] (tensor) or [n_cols] (column).

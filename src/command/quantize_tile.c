@@ -20,6 +20,13 @@ bool fm_job_is_profiled(const fm_job *j)
     return j->target.kind == FM_JOB_SCHEME && j->target.scheme.granularity != FM_GRANULARITY_FLAT;
 }
 
+enum { MOST_COLUMNS = 1 << 22 };
+
+bool fm_job_has_columns(const fm_job *j)
+{
+    return fm_job_is_profiled(j) && j->cols <= MOST_COLUMNS;
+}
+
 // ---- reading ----
 
 static const fm_block_format *input_blocks(const fm_tensor_info *t)
@@ -50,27 +57,19 @@ static bool number_of(fm_tensor_type type, fm_number *out)
     return false;
 }
 
-// Where a tile lies in the tensor, in values.
-void fm_tile_place(const fm_cut *c, uint64_t tile, uint64_t *first, uint64_t *rows, uint64_t *cols)
-{
-    uint64_t r = tile / c->tiles_a_row * c->tile_rows, at = tile % c->tiles_a_row * c->tile_cols;
-    *rows = smaller(c->tile_rows, c->rows - r);
-    *cols = smaller(c->tile_cols, c->cols - at);
-    *first = r * c->cols + at;
-}
-
 uint64_t fm_tile_input_bytes(const fm_tensor_info *t, uint64_t n_elems)
 {
     const fm_tensor_type_info *info = fm_tensor_type_of(t->type);
     return n_elems / info->block_elems * info->block_bits / 8;
 }
 
-static fm_status non_finite(fm_run *r, uint64_t first, uint64_t n, float *x, uint64_t *count, fm_err *err)
+static fm_status non_finite(fm_run *r, const fm_place *p, float *x, uint64_t *count, fm_err *err)
 {
+    uint64_t n = p->n;
     for (uint64_t at = fm_first_non_finite(n, x); at < n; at += 1 + fm_first_non_finite(n - at - 1, x + at + 1)) {
         if (r->o->non_finite == FM_NON_FINITE_STOP)
             return fm_fail(err, FM_ERR_VALUE, "tensor \"%s\": value %llu is %s; --non-finite zero or keep goes on",
-                           r->job->in->name, (unsigned long long)(first + at),
+                           r->job->in->name, (unsigned long long)(p->first + at / p->cols * r->cut.cols + at % p->cols),
                            isnan(x[at]) ? "NaN"
                            : x[at] > 0  ? "infinity"
                                         : "-infinity");
@@ -81,23 +80,34 @@ static fm_status non_finite(fm_run *r, uint64_t first, uint64_t n, float *x, uin
     return FM_OK;
 }
 
-// Reads a tile and decodes it to w->x.
-fm_status fm_tile_load(fm_run *r, fm_worker *w, uint64_t first, uint64_t n, uint64_t *n_non_finite, fm_err *err)
+static fm_status read_place(fm_run *r, const fm_place *p, uint8_t *raw, fm_err *err)
 {
     const fm_tensor_info *t = r->job->in;
-    uint64_t at = fm_tile_input_bytes(t, first), size = fm_tile_input_bytes(t, n);
+    bool together = p->rows == 1 || p->cols == r->cut.cols;
+    uint64_t parts = together ? 1 : p->rows, size = fm_tile_input_bytes(t, together ? p->n : p->cols);
+    fm_status status = FM_OK;
+    for (uint64_t i = 0; i < parts && !status; i++) {
+        uint64_t at = fm_tile_input_bytes(t, p->first + i * r->cut.cols);
+        status = fm_weights_read(r->in, r->job->index, at, raw + i * size, size, err);
+        if (at + size < t->bytes)
+            fm_weights_will_need(r->in, r->job->index, at + size, smaller(size, t->bytes - at - size));
+    }
+    return status;
+}
+
+fm_status fm_tile_load(fm_run *r, fm_worker *w, const fm_place *p, uint64_t *n_non_finite, fm_err *err)
+{
+    const fm_tensor_info *t = r->job->in;
     fm_number number;
-    fm_status status = fm_weights_read(r->in, r->job->index, at, w->raw, size, err);
+    fm_status status = read_place(r, p, w->raw, err);
     if (status)
         return status;
-    if (at + size < t->bytes)
-        fm_weights_will_need(r->in, r->job->index, at + size, smaller(size, t->bytes - at - size));
     const fm_block_format *blocks = input_blocks(t);
     if (blocks)
-        status = fm_block_decode(blocks, n, w->raw, w->x, err);
+        status = fm_block_decode(blocks, p->n, w->raw, w->x, err);
     else if (number_of(t->type, &number))
-        fm_convert(number, FM_FP32, NULL, n, w->raw, w->x, NULL);
-    return status ? status : non_finite(r, first, n, w->x, n_non_finite, err);
+        fm_convert(number, FM_FP32, NULL, p->n, w->raw, w->x, NULL);
+    return status ? status : non_finite(r, p, w->x, n_non_finite, err);
 }
 
 // ---- tiles of each kind ----
@@ -107,14 +117,15 @@ fm_status fm_part_write(fm_run *r, fm_part part, uint64_t offset, const void *by
     return n ? fm_sink_write(r->sink, r->job->part[part], offset, bytes, n, err) : FM_OK;
 }
 
-static fm_status tile_keep(fm_run *r, fm_worker *w, uint64_t first, uint64_t n, fm_tile_result *res, fm_err *err)
+static fm_status tile_keep(fm_run *r, fm_worker *w, const fm_place *p, fm_tile_result *res, fm_err *err)
 {
+    uint64_t first = p->first, n = p->n;
     const fm_tensor_info *t = r->job->in;
     fm_number number;
     uint64_t at = fm_tile_input_bytes(t, first), size = fm_tile_input_bytes(t, n);
     fm_status status;
     if (number_of(t->type, &number)) { // checked for NaN like the others
-        if ((status = fm_tile_load(r, w, first, n, &res->n_non_finite, err)))
+        if ((status = fm_tile_load(r, w, p, &res->n_non_finite, err)))
             return status;
         if (res->n_non_finite && r->o->non_finite == FM_NON_FINITE_ZERO) {
             unsigned width = fm_number_info(number)->storage_bytes;
@@ -129,9 +140,10 @@ static fm_status tile_keep(fm_run *r, fm_worker *w, uint64_t first, uint64_t n, 
     return fm_part_write(r, FM_PART_CODES, at, w->raw, size, err);
 }
 
-static fm_status tile_cast(fm_run *r, fm_worker *w, uint64_t first, uint64_t n, fm_tile_result *res, fm_err *err)
+static fm_status tile_cast(fm_run *r, fm_worker *w, const fm_place *p, fm_tile_result *res, fm_err *err)
 {
-    fm_status status = fm_tile_load(r, w, first, n, &res->n_non_finite, err);
+    uint64_t first = p->first, n = p->n;
+    fm_status status = fm_tile_load(r, w, p, &res->n_non_finite, err);
     if (status)
         return status;
     fm_number number = r->job->target.number;
@@ -186,13 +198,11 @@ static fm_status measure_integers(const fm_block_format *f, const fm_scheme *s, 
     return FM_OK;
 }
 
-static fm_status tile_blocks(fm_run *r, fm_worker *w, uint64_t tile, uint64_t first, uint64_t rows, uint64_t cols,
-                             fm_tile_result *res, fm_err *err)
+static fm_status tile_blocks(fm_run *r, fm_worker *w, const fm_place *p, fm_tile_result *res, fm_err *err)
 {
     const fm_block_format *f = r->job->target.blocks;
-    uint64_t n = rows * cols, clamped = 0;
-    (void)tile;
-    fm_status status = fm_tile_load(r, w, first, n, &res->n_non_finite, err);
+    uint64_t first = p->first, n = p->n, clamped = 0;
+    fm_status status = fm_tile_load(r, w, p, &res->n_non_finite, err);
     if (status)
         return status;
     if (r->o->rescue) {
@@ -206,12 +216,13 @@ static fm_status tile_blocks(fm_run *r, fm_worker *w, uint64_t tile, uint64_t fi
     const float *weights = NULL;
     if (r->weights) {
         uint64_t rows_a_mat = r->job->rows / r->n_mats;
-        weights = r->weights + first / r->cut.cols / rows_a_mat * r->job->cols;
+        weights = r->weights + p->row / rows_a_mat * r->job->cols + p->col;
     }
     fm_block_error e = {0};
     fm_scheme as;
     bool integers = measured_as(f->type, &as);
-    if ((status = fm_block_encode(f, rows, cols, w->x, weights, w->packed, &res->faults, integers ? NULL : &e, err)))
+    if ((status =
+             fm_block_encode(f, p->rows, p->cols, w->x, weights, w->packed, &res->faults, integers ? NULL : &e, err)))
         return status;
     if (res->faults.n_overflow && r->o->non_finite != FM_NON_FINITE_KEEP)
         return fm_fail(
@@ -267,14 +278,15 @@ static void harden(const fm_scheme *s, uint64_t rows, uint64_t cols, const float
     memcpy(x, original, n * sizeof *x);
 }
 
-uint64_t fm_groups_before(const fm_run *r, uint64_t first)
+uint64_t fm_groups_before(const fm_run *r, const fm_place *p)
 {
     const fm_scheme *s = &r->job->target.scheme;
     if (s->granularity == FM_GRANULARITY_FLAT)
-        return first / s->block_cols;
-    uint64_t row = first / r->cut.cols, gr, gc;
+        return p->first / s->block_cols;
+    uint64_t gr, gc;
     fm_scheme_groups(s, 1, r->cut.cols, &gr, &gc);
-    return row / (s->granularity == FM_GRANULARITY_TILE ? s->block_rows : 1) * gc;
+    return p->row / (s->granularity == FM_GRANULARITY_TILE ? s->block_rows : 1) * gc +
+           (s->block_cols ? p->col / s->block_cols : 0);
 }
 
 void fm_scale_store(fm_scale type, const fm_group_scale *g, uint8_t *out)
@@ -290,35 +302,40 @@ void fm_scale_store(fm_scale type, const fm_group_scale *g, uint8_t *out)
     }
 }
 
-static fm_status write_scales(fm_run *r, fm_worker *w, const fm_group_scale *scales, uint64_t n, uint64_t before,
-                              fm_err *err)
+fm_status fm_scales_write(fm_run *r, fm_worker *w, const fm_group_scale *scales, uint64_t n, uint64_t before,
+                          fm_err *err)
 {
+    enum { AT_ONCE = 8192 }; // w->packed holds at least 64 KiB
     const fm_scheme *s = &r->job->target.scheme;
     unsigned width = fm_scale_bytes(s->scale);
-    for (uint64_t i = 0; i < n; i++)
-        fm_scale_store(s->scale, scales + i, w->packed + i * width);
-    return fm_part_write(r, FM_PART_SCALE, before * width, w->packed, n * width, err);
+    fm_status status = FM_OK;
+    for (uint64_t at = 0; at < n && !status; at += AT_ONCE) {
+        uint64_t m = smaller(AT_ONCE, n - at);
+        for (uint64_t i = 0; i < m; i++)
+            fm_scale_store(s->scale, scales + at + i, w->packed + i * width);
+        status = fm_part_write(r, FM_PART_SCALE, (before + at) * width, w->packed, m * width, err);
+        if (status || !s->asymmetric || r->job->layout != FM_LAYOUT_OWN)
+            continue;
+        for (uint64_t i = 0; i < m; i++)
+            w->packed[i] = (uint8_t)scales[at + i].zero;
+        status = fm_part_write(r, FM_PART_ZERO, before + at, w->packed, m, err);
+    }
+    return status;
 }
 
 // compressed-tensors packs zero points as a bit stream down each column of groups. It adds half the range to the signed
 // zero point that it works with: what is packed is the zero point as we have it.
 fm_status fm_zeros_write(fm_run *r, fm_worker *w, const fm_group_scale *scales, uint64_t group_rows,
-                         uint64_t group_cols, uint64_t first_group_row, fm_err *err)
+                         uint64_t group_cols, uint64_t first_group_row, uint64_t first_group_col, fm_err *err)
 {
     const fm_scheme *s = &r->job->target.scheme;
     unsigned bits = fm_grid_bits(s->grid);
-    uint64_t n = group_rows * group_cols;
-    if (r->job->layout == FM_LAYOUT_OWN) {
-        for (uint64_t i = 0; i < n; i++)
-            w->packed[i] = (uint8_t)scales[i].zero;
-        return fm_part_write(r, FM_PART_ZERO, first_group_row * group_cols, w->packed, n, err);
-    }
     if (s->granularity == FM_GRANULARITY_TENSOR) {
         int8_t zero = (int8_t)(scales->zero - (1 << (bits - 1)));
         return fm_part_write(r, FM_PART_ZERO, 0, &zero, 1, err);
     }
     uint32_t *words = (uint32_t *)w->packed;
-    uint64_t n_words = divide_up(group_rows * bits, 32);
+    uint64_t n_words = divide_up(group_rows * bits, 32), gr, across;
     memset(words, 0, n_words * group_cols * 4);
     for (uint64_t i = 0; i < group_rows; i++)
         for (uint64_t c = 0; c < group_cols; c++) {
@@ -327,12 +344,18 @@ fm_status fm_zeros_write(fm_run *r, fm_worker *w, const fm_group_scale *scales, 
             if (at % 32 + bits > 32)
                 words[(at / 32 + 1) * group_cols + c] |= (uint32_t)(value >> 32);
         }
-    return fm_part_write(r, FM_PART_ZERO, first_group_row * bits / 32 * group_cols * 4, words, n_words * group_cols * 4,
-                         err);
+    fm_scheme_groups(s, 1, r->cut.cols, &gr, &across);
+    uint64_t rows = group_cols == across ? 1 : n_words; // written together where they lie together
+    uint64_t n = n_words / rows * group_cols, to = first_group_row * bits / 32 * across + first_group_col;
+    fm_status status = FM_OK;
+    for (uint64_t i = 0; i < rows && !status; i++)
+        status = fm_part_write(r, FM_PART_ZERO, (to + i * across) * 4, words + i * n, n * 4, err);
+    return status;
 }
 
-static fm_status write_codes(fm_run *r, fm_worker *w, uint64_t first, uint64_t rows, uint64_t cols, fm_err *err)
+static fm_status write_codes(fm_run *r, fm_worker *w, const fm_place *p, fm_err *err)
 {
+    uint64_t first = p->first, rows = p->rows, cols = p->cols;
     const fm_job *j = r->job;
     const fm_scheme *s = &j->target.scheme;
     unsigned bits = fm_grid_bits(s->grid);
@@ -347,50 +370,88 @@ static fm_status write_codes(fm_run *r, fm_worker *w, uint64_t first, uint64_t r
         fm_pack_bits(bits, rows * cols, w->codes, offset, w->packed);
         return fm_part_write(r, FM_PART_CODES, first * bits / 8, w->packed, divide_up(rows * cols * bits, 8), err);
     }
-    uint64_t row_bytes = fm_job_row_bytes(j), used = divide_up(cols * bits, 8);
+    // a row's last piece has the bytes that fill it up
+    uint64_t row_bytes = fm_job_row_bytes(j), at = p->col * bits / 8, used = divide_up(cols * bits, 8);
+    uint64_t size = p->col + cols == r->cut.cols ? row_bytes - at : used;
     for (uint64_t i = 0; i < rows; i++) {
-        fm_pack_bits(bits, cols, w->codes + i * cols, offset, w->packed + i * row_bytes);
-        memset(w->packed + i * row_bytes + used, 0, row_bytes - used);
+        fm_pack_bits(bits, cols, w->codes + i * cols, offset, w->packed + i * size);
+        memset(w->packed + i * size + used, 0, size - used);
     }
-    return fm_part_write(r, FM_PART_CODES, first / r->cut.cols * row_bytes, w->packed, rows * row_bytes, err);
+    if (size == row_bytes)
+        return fm_part_write(r, FM_PART_CODES, p->row * row_bytes, w->packed, rows * row_bytes, err);
+    fm_status status = FM_OK;
+    for (uint64_t i = 0; i < rows && !status; i++)
+        status = fm_part_write(r, FM_PART_CODES, (p->row + i) * row_bytes + at, w->packed + i * size, size, err);
+    return status;
 }
 
-static fm_status tile_scheme(fm_run *r, fm_worker *w, uint64_t first, uint64_t rows, uint64_t cols, fm_tile_result *res,
-                             fm_err *err)
+// The scales of a tile's own groups: found, then written row of groups by row of groups.
+static fm_status tile_scales(fm_run *r, fm_worker *w, const fm_place *p, fm_tile_result *res, fm_err *err)
 {
     const fm_scheme *s = &r->job->target.scheme;
-    uint64_t n = rows * cols, gr, gc;
-    fm_status status = fm_tile_load(r, w, first, n, &res->n_non_finite, err);
+    uint64_t gr, gc, before = fm_groups_before(r, p), all_rows, across;
+    fm_scheme_groups(s, p->rows, p->cols, &gr, &gc);
+    const float *weights = r->weights ? r->weights + p->col : NULL;
+    fm_status status =
+        fm_quantize_calibrate(s, p->rows, p->cols, p->cols, w->x, weights, r->tensor.global, w->scales, err);
     if (status)
         return status;
-    bool hard = res->n_non_finite && r->o->non_finite == FM_NON_FINITE_KEEP && fm_tile_soften(w->x, n, w->scratch);
-    const fm_group_scale *scales = r->scales ? r->scales : w->scales;
-    fm_scheme_groups(s, rows, cols, &gr, &gc);
-    if (!r->scales) {
-        if ((status = fm_quantize_calibrate(s, rows, cols, cols, w->x, r->weights, r->tensor.global, w->scales, err)))
-            return status;
-        if (s->scale == FM_SCALE_DOUBLE) {
-            float scale2[FM_TILE_ELEMS / 256 + 1];
-            uint64_t before = fm_groups_before(r, first), n2 = divide_up(gr * gc, 256);
-            fm_scales_double(gr * gc, w->scales, r->tensor.offset, scale2);
-            if ((status = fm_part_write(r, FM_PART_SCALE2, before / 256 * 4, scale2, n2 * 4, err)))
-                return status;
-        }
-        for (uint64_t i = 0; i < gr * gc; i++)
-            res->error.n_saturated_scales += w->scales[i].saturated;
-        if ((status = write_scales(r, w, w->scales, gr * gc, fm_groups_before(r, first), err)))
-            return status;
-        if (s->asymmetric &&
-            (status = fm_zeros_write(r, w, w->scales, gr, gc, gc ? fm_groups_before(r, first) / gc : 0, err)))
+    if (s->scale == FM_SCALE_DOUBLE) {
+        float scale2[FM_TILE_ELEMS / 256 + 1];
+        uint64_t n2 = divide_up(gr * gc, 256);
+        fm_scales_double(gr * gc, w->scales, r->tensor.offset, scale2);
+        if ((status = fm_part_write(r, FM_PART_SCALE2, before / 256 * 4, scale2, n2 * 4, err)))
             return status;
     }
+    for (uint64_t i = 0; i < gr * gc; i++)
+        res->error.n_saturated_scales += w->scales[i].saturated;
+    fm_scheme_groups(s, 1, r->cut.cols, &all_rows, &across);
+    uint64_t parts = p->cols == r->cut.cols || !gr ? 1 : gr, n = gr * gc / parts;
+    for (uint64_t i = 0; i < parts && !status; i++)
+        status = fm_scales_write(r, w, w->scales + i * n, n, before + i * across, err);
+    if (!status && s->asymmetric && r->job->layout != FM_LAYOUT_OWN && gc)
+        status = fm_zeros_write(r, w, w->scales, gr, gc, before / across, before % across, err);
+    return status;
+}
+
+static fm_status tile_scheme(fm_run *r, fm_worker *w, const fm_place *p, fm_tile_result *res, fm_err *err)
+{
+    const fm_scheme *s = &r->job->target.scheme;
+    fm_status status = fm_tile_load(r, w, p, &res->n_non_finite, err);
+    if (status)
+        return status;
+    bool hard = res->n_non_finite && r->o->non_finite == FM_NON_FINITE_KEEP && fm_tile_soften(w->x, p->n, w->scratch);
+    const fm_group_scale *scales = w->scales;
+    if (r->scales)
+        scales = r->scales + (s->granularity == FM_GRANULARITY_COLUMN ? p->col - r->cut.first_col
+                              : s->granularity == FM_GRANULARITY_ROW  ? p->row
+                                                                      : 0);
+    else if ((status = tile_scales(r, w, p, res, err)))
+        return status;
     if (hard)
-        harden(s, rows, cols, w->scratch, scales, w->x, w->codes);
+        harden(s, p->rows, p->cols, w->scratch, scales, w->x, w->codes);
     else
-        fm_quantize_encode(s, rows, cols, cols, w->x, scales, w->codes);
-    fm_quantize_decode(s, rows, cols, w->codes, scales, w->decoded);
-    fm_quant_error_add(&res->error, s, rows, cols, cols, w->x, w->decoded, scales);
-    return write_codes(r, w, first, rows, cols, err);
+        fm_quantize_encode(s, p->rows, p->cols, p->cols, w->x, scales, w->codes);
+    fm_quantize_decode(s, p->rows, p->cols, w->codes, scales, w->decoded);
+    fm_quant_error_add(&res->error, s, p->rows, p->cols, p->cols, w->x, w->decoded, scales);
+    return write_codes(r, w, p, err);
+}
+
+static void profile_tile(fm_run *r, fm_worker *w, uint64_t tile, const fm_place *p, fm_tile_result *res)
+{
+    res->profile.column_max = fm_job_has_columns(r->job) ? w->column_max + p->col : NULL;
+    if (!r->row_max) {
+        fm_quant_profile_add(&res->profile, p->rows, p->cols, p->cols, w->x);
+        return;
+    }
+    for (uint64_t i = 0; i < p->rows; i++) {
+        fm_quant_profile one = {.column_max = res->profile.column_max};
+        fm_quant_profile_add(&one, 1, p->cols, p->cols, w->x + i * p->cols);
+        r->tile_row_max[tile * r->cut.tile_rows + i] = one.max;
+        res->profile.n_elems += one.n_elems;
+        res->profile.block_sum += one.block_sum;
+        res->profile.max = one.max > res->profile.max ? one.max : res->profile.max;
+    }
 }
 
 fm_status fm_tile_encode(void *context, uint64_t tile, unsigned index, fm_err *err)
@@ -398,26 +459,23 @@ fm_status fm_tile_encode(void *context, uint64_t tile, unsigned index, fm_err *e
     fm_run *r = context;
     fm_worker *w = r->workers + index;
     fm_tile_result *res = r->results + tile;
-    uint64_t first, rows, cols;
-    fm_tile_place(&r->cut, tile, &first, &rows, &cols);
+    fm_place p = fm_tile_place(&r->cut, tile);
     fm_status status;
     switch (r->job->target.kind) {
     case FM_JOB_KEEP:
-        status = tile_keep(r, w, first, rows * cols, res, err);
+        status = tile_keep(r, w, &p, res, err);
         break;
     case FM_JOB_CAST:
-        status = tile_cast(r, w, first, rows * cols, res, err);
+        status = tile_cast(r, w, &p, res, err);
         break;
     case FM_JOB_BLOCKS:
-        status = tile_blocks(r, w, tile, first, rows, cols, res, err);
+        status = tile_blocks(r, w, &p, res, err);
         break;
     default:
-        status = tile_scheme(r, w, first, rows, cols, res, err);
+        status = tile_scheme(r, w, &p, res, err);
     }
-    if (!status && fm_job_is_profiled(r->job)) {
-        res->profile.column_max = w->column_max;
-        fm_quant_profile_add(&res->profile, rows, cols, cols, w->x);
-    }
-    fm_progress_add(&r->progress, fm_tile_input_bytes(r->job->in, rows * cols));
+    if (!status && fm_job_is_profiled(r->job))
+        profile_tile(r, w, tile, &p, res);
+    fm_progress_add(&r->progress, fm_tile_input_bytes(r->job->in, p.n));
     return status;
 }

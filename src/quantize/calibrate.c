@@ -130,6 +130,8 @@ struct fm_calibrator {
     fm_select *selects;  // [n_groups * selects a group]
     uint64_t *bins;      // [n_groups * FM_KL_BINS]
     double *sum;         // [n_candidates * n_groups]
+    double *lanes;       // [n_candidates * FM_QUANTIZE_LANES]: of the row at hand (tensor)
+    uint64_t fed;        // values of the row at hand (tensor)
     float *scale;        // [n_candidates * n_groups], with zero: what is tried
     int32_t *zero;
 };
@@ -156,7 +158,8 @@ static bool reserve(fm_calibrator *c)
     c->sum = fm_calloc(tried, sizeof *c->sum);
     c->scale = fm_alloc_array(tried, sizeof *c->scale);
     c->zero = fm_alloc_array(tried, sizeof *c->zero);
-    return c->sum && c->scale && c->zero;
+    c->lanes = fm_calloc((uint64_t)c->n_candidates * FM_QUANTIZE_LANES, sizeof *c->lanes);
+    return c->sum && c->scale && c->zero && c->lanes;
 }
 
 fm_status fm_calibrator_create(const fm_scheme *s, uint64_t n_rows, uint64_t n_cols, const float *weights, float global,
@@ -199,6 +202,7 @@ void fm_calibrator_destroy(fm_calibrator *c)
     fm_free(c->selects);
     fm_free(c->bins);
     fm_free(c->sum);
+    fm_free(c->lanes);
     fm_free(c->scale);
     fm_free(c->zero);
     fm_free(c);
@@ -209,21 +213,32 @@ static float group_magnitude(const fm_calibrator *c, uint64_t i)
     return larger_magnitude(fm_float_of_key(c->low[i]), fm_float_of_key(c->high[i]));
 }
 
-static void feed_tensor_row(fm_calibrator *c, const float *x)
+void fm_calibrator_feed_part(fm_calibrator *c, const float *x, uint64_t n)
 {
+    const float *weights = c->weights ? c->weights + c->fed : NULL;
+    c->fed += n;
+    bool whole = c->fed == c->n_cols;
+    if (whole)
+        c->fed = 0;
     switch (c->stage) {
     case EXTREMES:
-        fm_quantize_kernels_chosen()->extremes(c->n_cols, x, c->low, c->high);
+        fm_quantize_kernels_chosen()->extremes(n, x, c->low, c->high);
         break;
     case SELECT:
-        fm_selects_feed(&c->s, c->selects, c->pass, c->n_cols, x);
+        fm_selects_feed(&c->s, c->selects, c->pass, n, x);
         break;
     case HISTOGRAM:
-        fm_kl_feed(c->bins, group_magnitude(c, 0), c->n_cols, x);
+        fm_kl_feed(c->bins, group_magnitude(c, 0), n, x);
         break;
     case ERRORS:
-        for (int i = 0; i < c->n_candidates; i++)
-            c->sum[i] += fm_grid_error(&c->g, c->n_cols, x, c->weights, c->scale[i], c->zero[i]);
+        for (int i = 0; i < c->n_candidates; i++) {
+            double *lanes = c->lanes + i * FM_QUANTIZE_LANES;
+            fm_grid_error_add(&c->g, n, x, weights, c->scale[i], c->zero[i], lanes);
+            if (whole) {
+                c->sum[i] += fm_grid_error_total(lanes);
+                memset(lanes, 0, FM_QUANTIZE_LANES * sizeof *lanes);
+            }
+        }
         break;
     case DONE:
         break;
@@ -266,7 +281,7 @@ void fm_calibrator_feed(fm_calibrator *c, const float *x, uint64_t n_rows, uint6
 {
     for (uint64_t r = 0; r < n_rows; r++)
         if (c->s.granularity == FM_GRANULARITY_TENSOR)
-            feed_tensor_row(c, x + r * stride);
+            fm_calibrator_feed_part(c, x + r * stride, c->n_cols);
         else
             feed_columns_row(c, x + r * stride);
 }

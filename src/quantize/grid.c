@@ -183,11 +183,10 @@ void fm_grid_decode(const fm_grid_desc *g, size_t n, const uint8_t *codes, float
 
 // Tables have no kernel of their own: a piece at a time goes through the codes. Pieces are a multiple of the lanes, so
 // that the order of the sum is the same as the kernels'.
-static double table_error(const fm_grid_desc *g, size_t n, const float *x, const float *weights, float scale)
+static void table_error(const fm_grid_desc *g, size_t n, const float *x, const float *weights, float scale, double *a)
 {
     enum { PIECE = 512 };
     uint8_t codes[PIECE];
-    double a[FM_QUANTIZE_LANES] = {0};
     for (size_t at = 0; at < n; at += PIECE) {
         size_t m = n - at < PIECE ? n - at : PIECE;
         fm_grid_encode(g, m, x + at, scale, 0, codes);
@@ -196,15 +195,28 @@ static double table_error(const fm_grid_desc *g, size_t n, const float *x, const
             a[i % FM_QUANTIZE_LANES] += weights ? e * e * weights[at + i] : e * e;
         }
     }
+}
+
+void fm_grid_error_add(const fm_grid_desc *g, size_t n, const float *x, const float *weights, float scale, int32_t zero,
+                       double *lanes)
+{
+    const fm_quantize_kernels *k = fm_quantize_kernels_chosen();
+    if (g->kind == FM_GRID_KIND_INTEGER)
+        k->error_int(g, n, x, weights, scale, zero, lanes);
+    else if (g->kind == FM_GRID_KIND_FLOAT)
+        k->error_float(g, n, x, weights, scale, lanes);
+    else
+        table_error(g, n, x, weights, scale, lanes);
+}
+
+double fm_grid_error_total(const double *a)
+{
     return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
 }
 
 double fm_grid_error(const fm_grid_desc *g, size_t n, const float *x, const float *weights, float scale, int32_t zero)
 {
-    const fm_quantize_kernels *k = fm_quantize_kernels_chosen();
-    if (g->kind == FM_GRID_KIND_INTEGER)
-        return k->error_int(g, n, x, weights, scale, zero);
-    if (g->kind == FM_GRID_KIND_FLOAT)
-        return k->error_float(g, n, x, weights, scale);
-    return table_error(g, n, x, weights, scale);
+    double lanes[FM_QUANTIZE_LANES] = {0};
+    fm_grid_error_add(g, n, x, weights, scale, zero, lanes);
+    return fm_grid_error_total(lanes);
 }

@@ -50,10 +50,11 @@ typedef struct {
     void (*encode_int_columns)(const fm_grid_desc *g, size_t n, const float *x, const float *scale, const int32_t *zero,
                                uint8_t *codes);
     void (*encode_float_columns)(const fm_grid_desc *g, size_t n, const float *x, const float *scale, uint8_t *codes);
-    // decoded - x, squared, times weights[] unless NULL, in 8 lanes.
-    double (*error_int)(const fm_grid_desc *g, size_t n, const float *x, const float *weights, float scale,
-                        int32_t zero);
-    double (*error_float)(const fm_grid_desc *g, size_t n, const float *x, const float *weights, float scale);
+    // decoded - x, squared, times weights[] unless NULL: value i is added to lane i mod FM_QUANTIZE_LANES of sums.
+    void (*error_int)(const fm_grid_desc *g, size_t n, const float *x, const float *weights, float scale, int32_t zero,
+                      double *sums);
+    void (*error_float)(const fm_grid_desc *g, size_t n, const float *x, const float *weights, float scale,
+                        double *sums);
     // The same for each column by itself: sum[i] += (decoded - x[i])^2.
     void (*error_int_columns)(const fm_grid_desc *g, size_t n, const float *x, const float *scale, const int32_t *zero,
                               double *sum);

@@ -148,10 +148,11 @@ static double lanes_total(const double *a)
     return ((a[0] + a[4]) + (a[2] + a[6])) + ((a[1] + a[5]) + (a[3] + a[7]));
 }
 
-static double error_int(const fm_grid_desc *g, size_t n, const float *x, const float *weights, float scale,
-                        int32_t zero)
+static void error_int(const fm_grid_desc *g, size_t n, const float *x, const float *weights, float scale, int32_t zero,
+                      double *sums)
 {
-    double lane[FM_QUANTIZE_LANES] = {0};
+    double lane[FM_QUANTIZE_LANES];
+    memcpy(lane, sums, sizeof lane);
     float low = (float)(g->low - zero), high = (float)(g->high - zero);
     size_t i = 0;
     if (weights) {
@@ -159,7 +160,8 @@ static double error_int(const fm_grid_desc *g, size_t n, const float *x, const f
             double e = x[i] - steps(x[i], scale, low, high) * scale;
             lane[i % 8] += e * e * weights[i];
         }
-        return lanes_total(lane);
+        memcpy(sums, lane, sizeof lane);
+        return;
     }
     for (; i + 8 <= n; i += 8)
         for (int l = 0; l < 8; l++) {
@@ -170,20 +172,23 @@ static double error_int(const fm_grid_desc *g, size_t n, const float *x, const f
         double e = x[i] - steps(x[i], scale, low, high) * scale;
         lane[i % 8] += e * e;
     }
-    return lanes_total(lane);
+    memcpy(sums, lane, sizeof lane);
 }
 
-static double error_float(const fm_grid_desc *g, size_t n, const float *x, const float *weights, float scale)
+static void error_float(const fm_grid_desc *g, size_t n, const float *x, const float *weights, float scale,
+                        double *sums)
 {
     const fm_grid_desc local = *g;
-    double lane[FM_QUANTIZE_LANES] = {0};
+    double lane[FM_QUANTIZE_LANES];
+    memcpy(lane, sums, sizeof lane);
     size_t i = 0;
     if (weights) {
         for (; i < n; i++) {
             double e = x[i] - on_grid(&local, x[i] / scale) * scale;
             lane[i % 8] += e * e * weights[i];
         }
-        return lanes_total(lane);
+        memcpy(sums, lane, sizeof lane);
+        return;
     }
     for (; i + 8 <= n; i += 8)
         for (int l = 0; l < 8; l++) {
@@ -194,7 +199,7 @@ static double error_float(const fm_grid_desc *g, size_t n, const float *x, const
         double e = x[i] - on_grid(&local, x[i] / scale) * scale;
         lane[i % 8] += e * e;
     }
-    return lanes_total(lane);
+    memcpy(sums, lane, sizeof lane);
 }
 
 static void error_int_columns(const fm_grid_desc *g, size_t n, const float *x, const float *scale, const int32_t *zero,
