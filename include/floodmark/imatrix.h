@@ -22,7 +22,7 @@ typedef struct {
     const char *name;    // of the weight: "blk.0.ffn_down.weight"
     uint64_t row_elems;  // columns of the weight
     uint64_t n_mats;     // matrices in the tensor (experts), usually 1; the binary form does not say: all in one row
-    const float *values; // [n_mats, row_elems], mean squares, finite and >= 0; a matrix that no token met is all ones
+    const float *values; // [n_mats, row_elems], mean squares, finite and >= 0; of no use (no token, all 0): all ones
 } fm_imatrix_entry;
 
 // Reads either form (told apart by "GGUF"). Errors: FM_ERR_NOT_FOUND, FM_ERR_IO, FM_ERR_SYNTAX, FM_ERR_VALUE (NaN,

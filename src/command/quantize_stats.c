@@ -47,11 +47,16 @@ static fm_status load_activations(fm_column_stats *s, const char *path, fm_err *
         e->n = t->n_elems;
         if ((status = fm_weights_read(s->activations, i, 0, e->values, t->bytes, err)))
             return status;
-        for (uint64_t c = 0; c < e->n; c++)
+        bool any = false;
+        for (uint64_t c = 0; c < e->n; c++) {
+            any |= e->values[c] > 0;
             if (!(e->values[c] >= 0 && e->values[c] < INFINITY))
                 return fm_fail(err, FM_ERR_VALUE,
                                "%s: tensor \"%s\": value %llu is %g; mean squares are finite and not negative", path,
                                t->name, (unsigned long long)c, (double)e->values[c]);
+        }
+        for (uint64_t c = 0; c < e->n && !any; c++)
+            e->values[c] = 1; // as for an importance matrix of zeros
     }
     return FM_OK;
 }

@@ -53,6 +53,7 @@ static fm_status fill_means(const char *file, const char *name, const uint8_t *s
     if (!(count >= 0) || isinf(count))
         return fm_fail(err, FM_ERR_VALUE, "%s: \"%.100s\" has a count of %g; measure the matrix again", file, name,
                        (double)count);
+    bool any = false;
     for (uint64_t i = 0; i < n; i++) {
         float sum = load_f32(sums + 4 * i), mean = count > 0 ? sum / count : 1;
         if (!(sum >= 0) || isinf(mean))
@@ -60,7 +61,11 @@ static fm_status fill_means(const char *file, const char *name, const uint8_t *s
                            "%s: \"%.100s\": value %" PRIu64 " is %g, not a mean square; measure the matrix again", file,
                            name, i, (double)sum);
         out[i] = mean;
+        any |= mean > 0;
     }
+    // Zeros alone say nothing of which column matters; as weights they would make every value as good as zero.
+    for (uint64_t i = 0; i < n && !any; i++)
+        out[i] = 1;
     return FM_OK;
 }
 
@@ -111,8 +116,8 @@ static fm_status add_sums(fm_imatrix *im, const fm_gguf *g, const uint8_t *bytes
                        sums->name);
     if (sums->type != FM_TENSOR_F32 || counts->type != FM_TENSOR_F32)
         return fm_fail(err, FM_ERR_UNSUPPORTED, "%s: \"%s\" and its counts must be F32", file, sums->name);
-    uint64_t n_mats = counts->n_elems, row = sums->n_elems / n_mats;
-    if (sums->n_elems % n_mats)
+    uint64_t n_mats = counts->n_elems, row = n_mats ? sums->n_elems / n_mats : 0;
+    if (!row || sums->n_elems % n_mats)
         return fm_fail(err, FM_ERR_CONFLICT, "%s: \"%s\": %" PRIu64 " sums do not divide by %" PRIu64 " counts", file,
                        sums->name, sums->n_elems, n_mats);
     float *values = fm_arena_array(&im->arena, sums->n_elems, sizeof *values);
