@@ -78,7 +78,7 @@ static uint64_t common_multiple(uint64_t a, uint64_t b)
 static fm_cut cut_scheme(const fm_job *j)
 {
     const fm_scheme *s = &j->target.scheme;
-    enum { INPUT_BLOCK = 256 }; // the longest block of any input, and 256 codes fill whole words
+    enum { INPUT_BLOCK = 256 }; // the longest block of any input
     if (s->granularity == FM_GRANULARITY_FLAT)
         // a tile begins with a block of the input's, too
         return cut_flat(j->in->n_elems, common_multiple(flat_unit(s), fm_tensor_type_of(j->in->type)->block_elems));
@@ -88,8 +88,10 @@ static fm_cut cut_scheme(const fm_job *j)
     uint64_t high = smaller(unit, j->rows), wide = wide_row();
     if (!high || j->cols <= wide / high || (whole_blocks && s->block_cols >= j->cols))
         return cut_rows(j->rows, j->cols, unit);
-    if (whole_blocks)
-        return cut_pieces(j->rows, j->cols, unit, common_multiple(s->block_cols, INPUT_BLOCK));
+    if (whole_blocks) { // 8 codes fill whole bytes
+        uint64_t least = common_multiple(8, fm_tensor_type_of(j->in->type)->block_elems);
+        return cut_pieces(j->rows, j->cols, unit, common_multiple(s->block_cols, least));
+    }
     // columns: a strip after another, whose scales are all that is held
     fm_cut c = cut_pieces(j->rows, j->cols, 1, INPUT_BLOCK);
     if (s->granularity == FM_GRANULARITY_COLUMN)
