@@ -126,6 +126,12 @@ static fm_status decode(const fm_tensor_info *t, const void *bytes, float *x, fm
     case FM_TENSOR_F8_E5M2:
         number = FM_FP8_E5M2;
         break;
+    case FM_TENSOR_F8_E4M3FNUZ:
+        number = FM_FP8_E4M3FNUZ;
+        break;
+    case FM_TENSOR_F8_E5M2FNUZ:
+        number = FM_FP8_E5M2FNUZ;
+        break;
     default:
         return fm_fail(err, FM_ERR_UNSUPPORTED, "tensor \"%s\" is %s, which is not decoded here", t->name, info->name);
     }
@@ -305,6 +311,7 @@ static fm_status show_json(const matrix *m, const result *r, fm_buf *out, fm_err
         fm_json_put_f64(&json, "max_error", l->error.max_abs_err);
         fm_json_put_u64(&json, "n_clipped", l->error.n_clipped);
         fm_json_put_u64(&json, "n_zeroed", l->error.n_zeroed);
+        fm_json_put_u64(&json, "n_overflowed", l->error.n_unmeasured);
         fm_json_end_object(&json);
     }
     fm_json_end_array(&json);
@@ -336,6 +343,13 @@ static fm_status show_text(const matrix *m, const result *r, fm_buf *out, fm_err
     }
     fm_status status = fm_table_print(&t, FM_TABLE_PLAIN, 0, out, err);
     fm_table_reset(&t);
+    bool first = true;
+    for (size_t i = 0; i < r->n && !status; i++)
+        if (r->lines[i].error.n_unmeasured) { // their error would be infinite: it is not in the figures above
+            fm_buf_printf(out, "%s%s: %llu values overflow and are left out\n", first ? "\n" : "", r->lines[i].scheme,
+                          (unsigned long long)r->lines[i].error.n_unmeasured);
+            first = false;
+        }
     return status;
 }
 

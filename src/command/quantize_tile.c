@@ -198,6 +198,21 @@ static fm_status measure_integers(const fm_block_format *f, const fm_scheme *s, 
     return FM_OK;
 }
 
+// Names the value that is too large, not only where its block begins.
+static fm_status block_overflow(const fm_run *r, const float *x, uint64_t first, uint64_t n, uint64_t begin,
+                                fm_err *err)
+{
+    const fm_block_format *f = r->job->target.blocks;
+    uint64_t at = begin;
+    for (uint64_t i = begin; i < n && i < begin + f->block_elems; i++)
+        if (fabsf(x[i]) > fabsf(x[at]))
+            at = i;
+    return fm_fail(err, FM_ERR_VALUE,
+                   "tensor \"%s\": value %llu, %g, is too large for the scale of a block of %s; --rescue clamps it, "
+                   "--non-finite keep writes ggml's bytes",
+                   r->job->in->name, (unsigned long long)(first + at), (double)x[at], f->name);
+}
+
 static fm_status tile_blocks(fm_run *r, fm_worker *w, const fm_place *p, fm_tile_result *res, fm_err *err)
 {
     const fm_block_format *f = r->job->target.blocks;
@@ -225,12 +240,7 @@ static fm_status tile_blocks(fm_run *r, fm_worker *w, const fm_place *p, fm_tile
              fm_block_encode(f, p->rows, p->cols, w->x, weights, w->packed, &res->faults, integers ? NULL : &e, err)))
         return status;
     if (res->faults.n_overflow && r->o->non_finite != FM_NON_FINITE_KEEP)
-        return fm_fail(
-            err, FM_ERR_VALUE,
-            "tensor \"%s\": the block at value %llu is too large for a scale of %s (value %g); --rescue clamps it, "
-            "--non-finite keep writes ggml's bytes",
-            r->job->in->name, (unsigned long long)(first + res->faults.first_overflow), f->name,
-            (double)w->x[res->faults.first_overflow]);
+        return block_overflow(r, w->x, first, n, res->faults.first_overflow, err);
     res->n_overflowed = res->faults.n_overflow;
     if (integers && (status = measure_integers(f, &as, w, n, &res->error, err)))
         return status;
@@ -434,6 +444,8 @@ static fm_status tile_scheme(fm_run *r, fm_worker *w, const fm_place *p, fm_tile
         fm_quantize_encode(s, p->rows, p->cols, p->cols, w->x, scales, w->codes);
     fm_quantize_decode(s, p->rows, p->cols, w->codes, scales, w->decoded);
     fm_quant_error_add(&res->error, s, p->rows, p->cols, p->cols, w->x, w->decoded, scales);
+    // What the grid times its scale passes the largest fp32: infinite to every reader.
+    res->n_overflowed = res->error.n_unmeasured - (r->o->non_finite == FM_NON_FINITE_KEEP ? res->n_non_finite : 0);
     return write_codes(r, w, p, err);
 }
 

@@ -329,14 +329,20 @@ static void warn_one(const char *what, uint64_t count, const char *first, const 
 
 void fm_quantize_warn(const fm_quantize_options *o, const fm_job_list *list)
 {
-    uint64_t n[5] = {0};
-    const char *first[5] = {0};
+    enum { N = 7 };
+    uint64_t n[N] = {0};
+    const char *first[N] = {0};
     for (size_t i = 0; i < list->n_jobs; i++) {
         const fm_job *j = list->jobs + i;
-        bool cast = j->target.kind == FM_JOB_CAST;
-        const uint64_t add[5] = {j->n_non_finite, cast ? j->n_overflowed : 0, cast ? 0 : j->n_overflowed,
-                                 cast ? j->error.n_clipped : 0, j->error.n_zeroed};
-        for (int k = 0; k < 5; k++) {
+        bool cast = j->target.kind == FM_JOB_CAST, blocks = j->target.kind == FM_JOB_BLOCKS;
+        const uint64_t add[N] = {j->n_non_finite,
+                                 cast ? j->n_overflowed : 0,
+                                 blocks ? j->n_overflowed : 0,
+                                 cast || blocks ? 0 : j->n_overflowed,
+                                 j->error.n_saturated_scales,
+                                 cast ? j->error.n_clipped : 0,
+                                 j->error.n_zeroed};
+        for (int k = 0; k < N; k++) {
             if (add[k] && !n[k])
                 first[k] = j->in->name;
             n[k] += add[k];
@@ -347,6 +353,8 @@ void fm_quantize_warn(const fm_quantize_options *o, const fm_job_list *list)
              n[0], first[0], "");
     warn_one("values overflowed to infinity", n[1], first[1], "");
     warn_one("blocks are too large for their scale and decode to garbage", n[2], first[2], "; --rescue clamps them");
-    warn_one("values were beyond the largest and saturated", n[3], first[3], "");
-    warn_one("values other than zero became zero", n[4], first[4], "");
+    warn_one("values decode to infinity", n[3], first[3], "");
+    warn_one("scales were beyond the largest of their type and saturated", n[4], first[4], "; --scale fp32 holds them");
+    warn_one("values were beyond the largest and saturated", n[5], first[5], "");
+    warn_one("values other than zero became zero", n[6], first[6], "");
 }
