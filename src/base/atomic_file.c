@@ -30,7 +30,7 @@ struct fm_atomic_file {
 
 enum { SLOTS = 64 };
 static _Atomic(char *) slots[SLOTS];
-static const int fatal_signals[] = {SIGINT, SIGTERM, SIGHUP};
+static const int fatal_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
 static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
 
 static void remove_all(int number)

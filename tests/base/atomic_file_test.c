@@ -194,8 +194,8 @@ static void full_disk_says_how_much(void **state)
 static void signals_remove_the_temporary(void **state)
 {
     (void)state;
-    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP};
-    for (size_t i = 0; i < 3; i++) {
+    static const int numbers[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
+    for (size_t i = 0; i < sizeof numbers / sizeof *numbers; i++) {
         put("old");
         int ready[2];
         assert_int_equal(pipe(ready), 0);
