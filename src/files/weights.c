@@ -136,7 +136,10 @@ fm_status fm_weights_open(const char *path, fm_weights **out, fm_err *err)
 {
     struct stat about;
     bool is_gguf = false;
-    bool is_folder = !stat(path, &about) && S_ISDIR(about.st_mode);
+    bool is_there = !stat(path, &about), is_folder = is_there && S_ISDIR(about.st_mode);
+    if (is_there && !is_folder &&
+        !S_ISREG(about.st_mode)) // opening a pipe would wait, and tensors are not read in order
+        return fm_fail(err, FM_ERR_IO, "%s: not a regular file (save it to one first)", path);
     fm_status status = is_folder ? FM_OK : has_magic(path, "GGUF", &is_gguf, err);
     if (status)
         return status;

@@ -4,6 +4,7 @@
 #include <string.h>
 #include "base/alloc.h"
 #include "base/buf.h"
+#include "base/utf8.h"
 
 enum { WIDTH = 960, HEIGHT = 420, LEFT = 60, RIGHT = 260, TOP = 50, BOTTOM = 50, MAX_KINDS = 24 };
 
@@ -73,17 +74,26 @@ static frame frame_of(size_t n, const point *points)
     return f;
 }
 
+// Names of files and tensors are foreign: what XML does not hold (no UTF-8, control characters, U+FFFE, U+FFFF) is shown
+// as a question mark. Source: XML 1.0, production Char.
 static void add_escaped(fm_buf *b, const char *text)
 {
-    for (; *text; text++)
-        if (*text == '<')
+    uint32_t letter;
+    for (size_t taken, n = strlen(text); n; text += taken, n -= taken) {
+        taken = fm_utf8_decode(text, n, &letter);
+        if (!taken || letter < 0x20 || letter == 0xfffe || letter == 0xffff) {
+            taken = taken ? taken : 1;
+            fm_buf_add_char(b, '?');
+        } else if (letter == '<') {
             fm_buf_add_text(b, "&lt;");
-        else if (*text == '&')
+        } else if (letter == '&') {
             fm_buf_add_text(b, "&amp;");
-        else if (*text == '"')
+        } else if (letter == '"') {
             fm_buf_add_text(b, "&quot;");
-        else
-            fm_buf_add_char(b, (unsigned char)*text < 0x20 ? ' ' : *text);
+        } else {
+            fm_buf_add(b, text, taken);
+        }
+    }
 }
 
 static void draw_axes(fm_buf *b, const frame *f)
