@@ -252,8 +252,7 @@ static void feed_columns_row(fm_calibrator *c, const float *x)
     uint64_t n = c->n_cols;
     switch (c->stage) {
     case EXTREMES:
-        for (uint64_t i = 0; i < n; i++)
-            k->extremes(1, x + i, c->low + i, c->high + i);
+        k->extremes_columns(n, x, c->low, c->high);
         break;
     case SELECT:
         for (uint64_t i = 0; i < n; i++)

@@ -44,6 +44,8 @@ typedef struct {
     const char *name;
     // Smallest and largest value as ordered keys (fm_key_of): NaN and infinities sort past the finite ones.
     void (*extremes)(size_t n, const float *x, int32_t *low, int32_t *high);
+    // The same of each column: low [n], high [n].
+    void (*extremes_columns)(size_t n, const float *x, int32_t *low, int32_t *high);
     void (*encode_int)(const fm_grid_desc *g, size_t n, const float *x, float scale, int32_t zero, uint8_t *codes);
     void (*encode_float)(const fm_grid_desc *g, size_t n, const float *x, float scale, uint8_t *codes);
     void (*encode_table)(const fm_grid_desc *g, size_t n, const float *x, float scale, uint8_t *codes);
@@ -60,6 +62,10 @@ typedef struct {
                               double *sum);
     void (*error_float_columns)(const fm_grid_desc *g, size_t n, const float *x, const float *scale, double *sum);
     void (*decode_int)(const fm_grid_desc *g, size_t n, const uint8_t *codes, float scale, int32_t zero, float *out);
+    void (*decode_int_columns)(const fm_grid_desc *g, size_t n, const uint8_t *codes, const float *scale,
+                               const int32_t *zero, float *out);
+    // Values below their low or above their high; n below 2^32.
+    uint64_t (*count_outside)(size_t n, const float *x, const float *low, const float *high);
     // Adds finite values and what they decode to. A value below low or above high is clipped.
     void (*measure)(size_t n, const float *x, const float *decoded, float low, float high, fm_quantize_sums *sums);
     // The same for runs of FM_QUANTIZE_RUN values, each with its low and high. 0, and nothing added, when a value is not

@@ -65,6 +65,17 @@ static void extremes(size_t n, const float *x, int32_t *low, int32_t *high)
     *high = hi;
 }
 
+static void extremes_columns(size_t n, const float *x, int32_t *low, int32_t *high)
+{
+    for (size_t i = 0; i < n; i++) {
+        int32_t b;
+        memcpy(&b, x + i, 4);
+        int32_t k = fm_key_of_bits(b);
+        low[i] = k < low[i] ? k : low[i];
+        high[i] = k > high[i] ? k : high[i];
+    }
+}
+
 // Runs are often one block of 16 or 32 values: pieces of that size are vectors too, not leftovers of wider ones.
 enum { STEP = 16 };
 
@@ -231,6 +242,25 @@ static void decode_int(const fm_grid_desc *g, size_t n, const uint8_t *codes, fl
             out[i] = (float)((int32_t)codes[i] - zero) * scale;
 }
 
+static void decode_int_columns(const fm_grid_desc *g, size_t n, const uint8_t *codes, const float *scale,
+                               const int32_t *zero, float *out)
+{
+    if (g->is_signed)
+        for (size_t i = 0; i < n; i++)
+            out[i] = (float)(int8_t)codes[i] * scale[i];
+    else
+        for (size_t i = 0; i < n; i++)
+            out[i] = (float)((int32_t)codes[i] - zero[i]) * scale[i];
+}
+
+static uint64_t count_outside(size_t n, const float *x, const float *low, const float *high)
+{
+    uint32_t count = 0;
+    for (size_t i = 0; i < n; i++)
+        count += (x[i] < low[i]) | (x[i] > high[i]);
+    return count;
+}
+
 static void measure(size_t n, const float *x, const float *decoded, float low, float high, fm_quantize_sums *sums)
 {
     double square[FM_QUANTIZE_LANES] = {0}, error[FM_QUANTIZE_LANES] = {0};
@@ -305,7 +335,20 @@ static int measure_runs(size_t n_runs, const float *x, const float *decoded, con
     return 1;
 }
 
-const fm_quantize_kernels ROW = {NAME,         extremes,           encode_int,           encode_float,
-                                 encode_table, encode_int_columns, encode_float_columns, error_int,
-                                 error_float,  error_int_columns,  error_float_columns,  decode_int,
-                                 measure,      measure_runs};
+const fm_quantize_kernels ROW = {.name = NAME,
+                                 .extremes = extremes,
+                                 .extremes_columns = extremes_columns,
+                                 .encode_int = encode_int,
+                                 .encode_float = encode_float,
+                                 .encode_table = encode_table,
+                                 .encode_int_columns = encode_int_columns,
+                                 .encode_float_columns = encode_float_columns,
+                                 .error_int = error_int,
+                                 .error_float = error_float,
+                                 .error_int_columns = error_int_columns,
+                                 .error_float_columns = error_float_columns,
+                                 .decode_int = decode_int,
+                                 .decode_int_columns = decode_int_columns,
+                                 .measure = measure,
+                                 .measure_runs = measure_runs,
+                                 .count_outside = count_outside};

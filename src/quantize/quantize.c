@@ -159,6 +159,29 @@ static void encode_columns(const fm_grid_desc *g, uint64_t rows, uint64_t cols, 
     }
 }
 
+static void decode_columns(const fm_grid_desc *g, uint64_t rows, uint64_t cols, const uint8_t *codes,
+                           const fm_group_scale *scales, float *out)
+{
+    const fm_quantize_kernels *k = fm_quantize_kernels_chosen();
+    float scale[STRIP];
+    int32_t zero[STRIP];
+    for (uint64_t c0 = 0; c0 < cols; c0 += STRIP) {
+        size_t n = smaller(STRIP, cols - c0);
+        for (size_t i = 0; i < n; i++) {
+            scale[i] = scales[c0 + i].scale;
+            zero[i] = scales[c0 + i].zero;
+        }
+        for (uint64_t r = 0; r < rows; r++) {
+            const uint8_t *in = codes + r * cols + c0;
+            if (g->kind == FM_GRID_KIND_INTEGER)
+                k->decode_int_columns(g, n, in, scale, zero, out + r * cols + c0);
+            else
+                for (size_t i = 0; i < n; i++)
+                    out[r * cols + c0 + i] = g->values[in[i]] * scale[i];
+        }
+    }
+}
+
 void fm_quantize_encode(const fm_scheme *s, uint64_t rows, uint64_t cols, uint64_t stride, const float *x,
                         const fm_group_scale *scales, uint8_t *codes)
 {
@@ -185,6 +208,10 @@ void fm_quantize_decode(const fm_scheme *s, uint64_t rows, uint64_t cols, const 
     if (rows == 0 || cols == 0)
         return;
     fm_grid_desc g = fm_grid_describe(s);
+    if (s->granularity == FM_GRANULARITY_COLUMN) {
+        decode_columns(&g, rows, cols, codes, scales, out);
+        return;
+    }
     shape p = group_shape(s, rows, cols);
     uint64_t per_row = divide_up(cols, p.cols);
     for (uint64_t r = 0; r < rows; r++) {

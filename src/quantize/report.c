@@ -80,11 +80,14 @@ void fm_quant_error_add(fm_quant_error *e, const fm_scheme *s, uint64_t rows, ui
         if (!s || s->scale == FM_SCALE_NONE)
             return;
         fm_grid_desc g = fm_grid_describe(s);
-        for (uint64_t c = 0; c < cols; c++) {
-            float low, high;
-            limits(&g, scales + c, &low, &high);
+        enum { STRIP = 512 };
+        for (uint64_t c = 0; c < cols; c += STRIP) {
+            float low[STRIP], high[STRIP];
+            size_t n = cols - c < STRIP ? cols - c : STRIP;
+            for (size_t i = 0; i < n; i++)
+                limits(&g, scales + c + i, low + i, high + i);
             for (uint64_t r = 0; r < rows; r++)
-                e->n_clipped += (x[r * stride + c] < low) | (x[r * stride + c] > high);
+                e->n_clipped += fm_quantize_kernels_chosen()->count_outside(n, x + r * stride + c, low, high);
         }
         return;
     }
