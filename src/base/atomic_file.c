@@ -28,7 +28,7 @@ struct fm_atomic_file {
 // The handler may only touch what is lock-free: it unlinks the names in these slots and lets the signal take its usual
 // course. A slot's name is written before it is published and freed after it is withdrawn.
 
-enum { SLOTS = 64 };
+enum { SLOTS = 1024 }; // files open at once: the shards of the largest models are hundreds
 static _Atomic(char *) slots[SLOTS];
 static const int fatal_signals[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT, SIGXCPU};
 static pthread_once_t handlers_once = PTHREAD_ONCE_INIT;
@@ -294,16 +294,29 @@ static double seconds_now(void)
     return (double)t.tv_sec + (double)t.tv_nsec * 1e-9;
 }
 
+// A write that the disk refused may be told only here.
+static fm_status sync_data(const fm_atomic_file *f, fm_err *err)
+{
+    if (fm_io_fsync(f->fd) == 0)
+        return FM_OK;
+    return errno == ENOSPC || errno == EDQUOT ? fail_write(f, larger(f->reserved, f->size), errno, err)
+                                              : fm_fail_path(err, f->path, "sync", errno);
+}
+
+fm_status fm_atomic_file_sync(const fm_atomic_file *file, double *sync_seconds, fm_err *err)
+{
+    double begin = seconds_now();
+    fm_status status = sync_data(file, err);
+    *sync_seconds = seconds_now() - begin;
+    return status;
+}
+
 fm_status fm_atomic_file_commit(fm_atomic_file **file, double *sync_seconds, fm_err *err)
 {
     fm_atomic_file *f = *file;
-    fm_status status = FM_OK;
     double begin = seconds_now();
-    // A write that the disk refused may be told only here.
-    if (fm_io_fsync(f->fd) != 0)
-        status = errno == ENOSPC || errno == EDQUOT ? fail_write(f, larger(f->reserved, f->size), errno, err)
-                                                    : fm_fail_path(err, f->path, "sync", errno);
-    else if ((f->force ? fm_io_rename(f->temporary, f->path) : rename_new(f->temporary, f->path)) != 0)
+    fm_status status = sync_data(f, err);
+    if (status == FM_OK && (f->force ? fm_io_rename(f->temporary, f->path) : rename_new(f->temporary, f->path)) != 0)
         status = errno == EEXIST ? fm_fail(err, FM_ERR_EXISTS,
                                            "%s: appeared while it was being made (--force replaces it)", f->path)
                                  : fm_fail_path(err, f->path, "put the finished file in place", errno);

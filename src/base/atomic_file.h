@@ -1,6 +1,6 @@
 // A file that appears whole or not at all. Bytes go to a temporary file in the target's own directory; commit syncs it,
-// renames it over the target and syncs the directory; abort, or SIGINT, SIGTERM or SIGHUP, removes it. Until commit
-// an old file under that name is untouched.
+// renames it over the target and syncs the directory; abort, or SIGINT, SIGTERM, SIGHUP or SIGQUIT,
+// removes it. Until commit an old file under that name is untouched.
 #ifndef FM_BASE_ATOMIC_FILE_H
 #define FM_BASE_ATOMIC_FILE_H
 #include <stdbool.h>
@@ -31,6 +31,10 @@ uint64_t fm_atomic_file_size(const fm_atomic_file *file);
 // Starts writing bytes [offset, offset + n) to disk and, where they have been written, drops them from the page cache:
 // a long job then has little left to sync at the end. A hint; cannot fail.
 void fm_atomic_file_flush_behind(fm_atomic_file *file, uint64_t offset, uint64_t n);
+
+// Syncs what was written so far, so that commit has little left to do and little that can fail: several files that belong
+// together are all synced before the first gets its name. sync_seconds: how long it took.
+fm_status fm_atomic_file_sync(const fm_atomic_file *file, double *sync_seconds, fm_err *err) FM_MUST_USE;
 
 // Syncs and renames; *file is destroyed and set to NULL in every case. On failure nothing is left behind and the old file is
 // untouched, except when only the directory's sync failed: then the new file is in place, whole, and the message says

@@ -1,5 +1,7 @@
 #include "files/stream.h"
 #include <inttypes.h>
+#include <pthread.h>
+#include <signal.h>
 #include <unistd.h>
 #include "base/alloc.h"
 #include "base/units.h"
@@ -44,21 +46,40 @@ static fm_status check_complete(const fm_stream *s, const fm_tensor_list *tensor
     return FM_OK;
 }
 
+// One after another gets its name, and an interrupt in between would leave a part of them: it has to wait, which is not
+// long, all being on disk.
+static fm_status commit_all(fm_stream *s, double *total, fm_err *err)
+{
+    static const int late[] = {SIGINT, SIGTERM, SIGHUP, SIGQUIT};
+    sigset_t set, before;
+    size_t done = 0;
+    fm_status status = FM_OK;
+    sigemptyset(&set);
+    for (size_t i = 0; i < sizeof late / sizeof *late; i++)
+        sigaddset(&set, late[i]);
+    pthread_sigmask(SIG_BLOCK, &set, &before);
+    for (; !status && done < s->n_files; done += !status) {
+        double seconds = 0;
+        status = fm_atomic_file_commit(&s->files[done].file, &seconds, err);
+        *total += seconds;
+    }
+    for (size_t i = 0; status && i < done; i++)
+        unlink(s->files[i].path);
+    pthread_sigmask(SIG_SETMASK, &before, NULL);
+    return status;
+}
+
 fm_status fm_stream_finish(fm_stream *s, const fm_tensor_list *tensors, double *sync_seconds, fm_err *err)
 {
     double total = 0;
-    size_t done = 0;
     fm_status status = check_complete(s, tensors, err);
-    for (; !status && done < s->n_files; done++) {
+    for (size_t i = 0; !status && s->n_files > 1 && i < s->n_files; i++) {
         double seconds = 0;
-        status = fm_atomic_file_commit(&s->files[done].file, &seconds, err);
+        status = fm_atomic_file_sync(s->files[i].file, &seconds, err);
         total += seconds;
-        if (status)
-            break;
     }
-    if (status && done)
-        for (size_t i = 0; i < done; i++)
-            unlink(s->files[i].path);
+    if (!status)
+        status = commit_all(s, &total, err);
     if (!status && sync_seconds)
         *sync_seconds = total;
     return status;
