@@ -13,6 +13,7 @@
 #include "floodmark/block_format.h"
 #include "floodmark/convert.h"
 #include "floodmark/quant_report.h"
+#include "floodmark/tree.h"
 #include "floodmark/weights.h"
 
 static const char usage[] =
@@ -139,11 +140,28 @@ static fm_status decode(const fm_tensor_info *t, const void *bytes, float *x, fm
     return FM_OK;
 }
 
+static fm_status no_tensor(const fm_weights *in, const char *name, fm_err *err)
+{
+    size_t n = fm_weights_n_tensors(in);
+    const char **names = fm_alloc_array(n + 1, sizeof *names);
+    if (!names)
+        return fm_fail_memory(err, "tensor names");
+    for (size_t i = 0; i < n; i++)
+        names[i] = fm_weights_tensor(in, i)->name;
+    const char *near = fm_nearest(name, names, n);
+    if (near)
+        fm_fail(err, FM_ERR_NOT_FOUND, "no tensor \"%.200s\": did you mean \"%s\"?", name, near);
+    else
+        fm_fail(err, FM_ERR_NOT_FOUND, "no tensor \"%s\"; floodmark inspect lists them", name);
+    fm_free(names);
+    return FM_ERR_NOT_FOUND;
+}
+
 static fm_status read_tensor(const fm_weights *in, const char *name, matrix *m, fm_err *err)
 {
     const fm_tensor_info *t = fm_weights_find(in, name);
     if (!t)
-        return fm_fail(err, FM_ERR_NOT_FOUND, "no tensor \"%s\"; floodmark inspect lists them", name);
+        return no_tensor(in, name, err);
     if (t->n_elems == 0 || t->n_elems > most_elems)
         return fm_fail(err, FM_ERR_VALUE, "tensor \"%s\" has %llu values; 1 to %llu can be compared", name,
                        (unsigned long long)t->n_elems, (unsigned long long)most_elems);

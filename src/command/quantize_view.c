@@ -1,4 +1,5 @@
 // What quantizing cost, as text, JSON, CSV and a picture.
+#include <fnmatch.h>
 #include <inttypes.h>
 #include <math.h>
 #include <stdio.h>
@@ -240,8 +241,8 @@ static void csv_text(const fm_job_list *list, fm_buf *b)
 {
     char text[FM_SCHEME_TEXT_BYTES];
     fm_buf_add_text(
-        b, "tensor,from,format,bytes_before,bytes_after,sqnr_db,rmse,max_error,clipped,zeroed,saturated_scales,"
-           "outlier_columns,would_help,note\n");
+        b, "tensor,from,format,bytes_before,bytes_after,sqnr_db,rmse,max_error,n_clipped,n_zeroed,n_saturated_scales,"
+           "n_outlier_columns,would_help,note\n");
     for (size_t i = 0; i < list->n_jobs; i++) {
         const fm_job *j = list->jobs + i;
         double db = fm_quant_sqnr_db(&j->error);
@@ -327,11 +328,28 @@ static void warn_one(const char *what, uint64_t count, const char *first, const 
     fprintf(stderr, "floodmark quantize: %s\n", line.message);
 }
 
+// A pattern with a typo would leave its tensors to --format.
+static void warn_unused_keeps(const fm_quantize_options *o, const fm_job_list *list)
+{
+    for (size_t i = 0; i < o->n_keeps; i++) {
+        size_t k = 0;
+        fm_err line; // one line, see warn_one
+        while (k < list->n_jobs && fnmatch(o->keeps[i].pattern, list->jobs[k].in->name, 0) != 0)
+            k++;
+        if (k < list->n_jobs)
+            continue;
+        fm_fail(&line, FM_ERR_VALUE, "warning: --keep \"%.200s\" matches no tensor; floodmark inspect lists them",
+                o->keeps[i].pattern);
+        fprintf(stderr, "floodmark quantize: %s\n", line.message);
+    }
+}
+
 void fm_quantize_warn(const fm_quantize_options *o, const fm_job_list *list)
 {
     enum { N = 7 };
     uint64_t n[N] = {0};
     const char *first[N] = {0};
+    warn_unused_keeps(o, list);
     for (size_t i = 0; i < list->n_jobs; i++) {
         const fm_job *j = list->jobs + i;
         bool cast = j->target.kind == FM_JOB_CAST, blocks = j->target.kind == FM_JOB_BLOCKS;

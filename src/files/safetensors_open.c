@@ -221,7 +221,15 @@ static fm_status open_folder(fm_safetensors *st, const char *folder, fm_err *err
         if (use || status)
             return status;
     }
-    return fm_fail(err, FM_ERR_NOT_FOUND, "%s: holds neither config.json nor *.safetensors (is it a model's folder?)",
+    char *config = NULL;
+    fm_status status = join(folder, "config.json", &config, err);
+    if (status)
+        return status;
+    bool described = is_there(config);
+    fm_free(config);
+    return fm_fail(err, FM_ERR_NOT_FOUND,
+                   described ? "%s: holds config.json but no *.safetensors, and the weights are needed"
+                             : "%s: holds neither config.json nor *.safetensors (is it a model's folder?)",
                    folder);
 }
 

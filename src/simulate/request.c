@@ -72,9 +72,10 @@ fm_status fm_request_make(const fm_recipe *recipe, fm_request *out, bool *typed,
                            .world = r.machine.world,
                            .capability = r.machine.gpu.capability};
     if (!arch) {
-        status =
-            fm_fail(err, FM_ERR_UNSUPPORTED, "%s names no architecture: a step cannot be planned from parameters alone",
-                    fm_model_name(r.model));
+        status = fm_fail(err, FM_ERR_UNSUPPORTED,
+                         "%s names no architecture: a step cannot be planned from parameters alone; give its "
+                         "config.json, or a size such as 7B",
+                         fm_model_name(r.model));
         goto fail;
     }
     site.max_positions = arch->max_positions < INT64_MAX ? (int64_t)arch->max_positions : 0;
