@@ -13,7 +13,7 @@
 #include "command/quantize_job.h"
 
 typedef struct {
-    uint64_t before, after, n_quantized, n_kept, n_fallback, n_non_finite, n_overflowed;
+    uint64_t before, after, n_quantized, n_kept, n_fallback, n_own, n_non_finite, n_overflowed;
     fm_quant_error error;
 } totals;
 
@@ -27,6 +27,7 @@ static totals add_up(const fm_job_list *list)
         t.n_quantized += j->target.kind != FM_JOB_KEEP;
         t.n_kept += j->target.kind == FM_JOB_KEEP;
         t.n_fallback += j->fell_back;
+        t.n_own += j->target.kind == FM_JOB_SCHEME && j->layout == FM_LAYOUT_OWN;
         t.n_non_finite += j->n_non_finite;
         t.n_overflowed += j->n_overflowed;
         fm_quant_error_merge(&t.error, &j->error);
@@ -204,6 +205,9 @@ static fm_status text(const fm_quantize_options *o, const fm_job_list *list, fm_
                   t.n_quantized, t.n_kept);
     if (t.n_fallback)
         fm_buf_printf(out, ", %" PRIu64 " fell back to another format", t.n_fallback);
+    if (t.n_own) // what was asked for, or rows that are not whole blocks, has no place in compressed-tensors' files
+        fm_buf_printf(out, "\n%" PRIu64 " of them in Floodmark's own layout, which other libraries do not read",
+                      t.n_own);
     fm_buf_printf(out, "\n%s -> %s (%.1f%%)", fm_format_bytes(before, t.before, FM_UNITS_GIB, 1),
                   fm_format_bytes(after, t.after, FM_UNITS_GIB, 1), 100 * share(t.after, t.before));
     double db = fm_quant_sqnr_db(&t.error);
