@@ -52,7 +52,7 @@ fm_status fm_flags_unknown(const char *name, const char *const *own, bool recipe
     char dashed[FM_N_FIELDS][32];
     const char *names[FM_N_FIELDS + MAX_OWN];
     size_t n = 0;
-    for (; own[n] && n < MAX_OWN; n++)
+    for (; n < MAX_OWN && own[n]; n++)
         names[n] = own[n];
     for (int f = 0; recipe && f < FM_N_FIELDS; f++) {
         snprintf(dashed[f], sizeof dashed[f], "%s", fm_field_name((fm_field)f));

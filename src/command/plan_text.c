@@ -111,7 +111,7 @@ static fm_status print_roles(const fm_plan_view *view, fm_units units, fm_buf *o
         double share = view->peak_bytes ? (double)parts[i].bytes / (double)view->peak_bytes : 0;
         char bar[BAR_CELLS * 3 + 1] = "";
         for (int cell = 0; cell < (int)(share * BAR_CELLS + 0.5); cell++)
-            strcat(bar, "█");
+            memcpy(bar + strlen(bar), "█", sizeof "█");
         snprintf(name, sizeof name, "%s", parts[i].name);
         for (char *c = name; *c; c++)
             *c = *c == '_' ? ' ' : *c;

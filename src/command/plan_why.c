@@ -128,7 +128,7 @@ static fm_status add(groups *g, const fm_program *p, const fm_life *life, fm_err
     size_t i = 0;
     while (i < g->n &&
            (g->items[i].bytes != life->bytes || g->items[i].op != life->op || g->items[i].phase != life->phase ||
-            g->items[i].step != life->step || strcmp(g->items[i].module, module)))
+            g->items[i].step != life->step || strcmp(g->items[i].module, module) != 0))
         i++;
     if (i == g->n) {
         group *grown = fm_grow(g->items, &g->capacity, g->n, sizeof *g->items);

@@ -138,10 +138,9 @@ static fm_status set_flag(fm_quantize_options *o, int flag, const char *value, f
         o->force = true;
         break;
     case OPT_SHARD:
-        status = fm_parse_bytes(value, &o->shard_bytes, err);
-        if (!status && !o->shard_bytes)
-            status = fm_fail(err, FM_ERR_USAGE, "give a size such as 5GB");
-        return status ? fm_err_prefix(err, "--shard-size") : FM_OK;
+        if (fm_parse_bytes(value, &o->shard_bytes, err))
+            return fm_err_prefix(err, "--shard-size");
+        return o->shard_bytes ? FM_OK : fm_fail(err, FM_ERR_USAGE, "--shard-size: give a size such as 5GB");
     case 't':
         if ((status = fm_parse_u64(value, 1, 1024, &n, err)))
             return fm_err_prefix(err, "--threads");

@@ -27,6 +27,7 @@ static uint64_t wide_row(void)
 
 static fm_cut cut_flat(uint64_t n, uint64_t unit)
 {
+    unit = unit ? unit : 1;
     uint64_t tile = unit * (FM_TILE_ELEMS / unit ? FM_TILE_ELEMS / unit : 1);
     uint64_t n_tiles = divide_up(n, tile);
     return (fm_cut){
@@ -35,6 +36,7 @@ static fm_cut cut_flat(uint64_t n, uint64_t unit)
 
 static fm_cut cut_rows(uint64_t rows, uint64_t cols, uint64_t unit)
 {
+    unit = unit ? unit : 1;
     uint64_t tile = cols ? FM_TILE_ELEMS / cols / unit * unit : unit;
     tile = tile ? tile : unit;
     return (fm_cut){.rows = rows,
@@ -48,6 +50,8 @@ static fm_cut cut_rows(uint64_t rows, uint64_t cols, uint64_t unit)
 // Pieces of `tile_rows` rows, a multiple of `unit` columns.
 static fm_cut cut_pieces(uint64_t rows, uint64_t cols, uint64_t tile_rows, uint64_t unit)
 {
+    unit = unit ? unit : 1;
+    tile_rows = tile_rows ? tile_rows : 1;
     uint64_t piece = smaller(FM_TILE_ELEMS, wide_row()) / tile_rows / unit * unit;
     piece = piece ? piece : unit;
     fm_cut c = {.rows = rows, .cols = cols, .tile_rows = tile_rows, .tile_cols = piece, .pieces = true};

@@ -112,7 +112,7 @@ static bool same_case(const run *r, const fm_recipe *recipe, bool exact)
         return false;
     for (int f = 0; f < FM_N_FIELDS; f++)
         if (r->asked.origin[f] != recipe->origin[f] || strcmp(fm_recipe_text(&r->asked, (fm_field)f, a, sizeof a),
-                                                              fm_recipe_text(recipe, (fm_field)f, b, sizeof b)))
+                                                              fm_recipe_text(recipe, (fm_field)f, b, sizeof b)) != 0)
             return false;
     return true;
 }

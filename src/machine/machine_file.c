@@ -33,7 +33,7 @@ static fm_status check_keys(const fm_node *object, const char *const *keys, size
     for (size_t i = 0; i < fm_node_count(object); i++) {
         const char *key = fm_node_key(object, i);
         size_t k = 0;
-        while (k < n_keys && strcmp(key, keys[k]))
+        while (k < n_keys && strcmp(key, keys[k]) != 0)
             k++;
         if (k < n_keys)
             continue;
@@ -111,7 +111,7 @@ static fm_status read_name(const fm_node *object, fm_gpu *gpu, fm_err *err)
         snprintf(gpu->source, sizeof gpu->source, "%s", source);
     if (vendor) {
         int v = 0;
-        while (v <= FM_VENDOR_OTHER && strcasecmp(vendor, fm_vendor_text((fm_vendor)v)))
+        while (v <= FM_VENDOR_OTHER && strcasecmp(vendor, fm_vendor_text((fm_vendor)v)) != 0)
             v++;
         if (v > FM_VENDOR_OTHER)
             return fm_node_fail(fm_node_get(object, "vendor"), err, FM_ERR_VALUE,

@@ -49,11 +49,11 @@ typedef enum { FM_STREAM_LIST(FM_STREAM_ENUM) FM_N_STREAMS } fm_stream;
 #undef FM_STREAM_ENUM
 
 // Phases of a step, in order. Their numbers with `step` (1, 2) make the names of cases: forward, forward2, ...
-#define FM_PHASE_LIST(X)                                                                              \
-    X(INIT, "init")                                                                                   \
-    X(FORWARD, "forward")                                                                             \
-    X(LOSS, "loss") X(BACKWARD, "backward") X(POST, "post") X(CLIP, "clip") X(OPTIMIZER, "optimizer") \
-        X(ZERO, "zero_grad")
+#define FM_PHASE_LIST(X)  \
+    X(INIT, "init")       \
+    X(FORWARD, "forward") \
+    X(LOSS, "loss")       \
+    X(BACKWARD, "backward") X(POST, "post") X(CLIP, "clip") X(OPTIMIZER, "optimizer") X(ZERO, "zero_grad")
 #define FM_PHASE_ENUM(code, name) FM_PHASE_##code,
 typedef enum { FM_PHASE_LIST(FM_PHASE_ENUM) FM_N_PHASES } fm_phase;
 #undef FM_PHASE_ENUM

@@ -297,8 +297,8 @@ fm_status fm_record(const fm_model *model, const fm_recipe *resolved, const fm_r
     make_buffers(run, model);
     run->engine->init(run);
     fm_make_master_weights(run);
-    for (uint8_t step = 1; step <= (options->steps ? options->steps : 2); step++)
-        training_step(run, step);
+    for (uint32_t step = 1; step <= (options->steps ? options->steps : 2); step++)
+        training_step(run, (uint8_t)step);
     fm_tape_phase(&run->tape, FM_PHASE_POST, 3);
 done:
     if (run)

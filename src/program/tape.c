@@ -197,7 +197,7 @@ uint32_t fm_tape_enter(fm_tape *t, const char *module)
     char full[256];
     size_t n_base = strlen(base), n_name = strlen(module);
     if (n_base + n_name + 2 <= sizeof full) {
-        memcpy(full, base, n_base);
+        memcpy(full, base, n_base + 1);
         if (n_base)
             full[n_base++] = '.';
         memcpy(full + n_base, module, n_name + 1);

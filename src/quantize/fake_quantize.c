@@ -42,7 +42,7 @@ static walk walk_begin(const fm_scheme *s, uint64_t rows, uint64_t cols)
 
 static bool walk_next(walk *w, run *r)
 {
-    if (w->at >= w->rows * w->cols)
+    if (!w->cols || w->at >= w->rows * w->cols)
         return false;
     uint64_t row = w->at / w->cols, col = w->at % w->cols;
     uint64_t end = smaller(w->cols, (col / w->group_cols + 1) * w->group_cols);

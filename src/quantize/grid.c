@@ -145,6 +145,8 @@ fm_status fm_grid_values(fm_grid grid, float *values, fm_err *err)
                        fm_grid_name(grid));
     fm_scheme s = {.grid = grid};
     fm_grid_desc g = fm_grid_describe(&s);
+    if (!g.values)
+        return fm_fail(err, FM_ERR_INTERNAL, "%s: no table of values", fm_grid_name(grid));
     memcpy(values, g.values, sizeof(float) << g.bits);
     return FM_OK;
 }

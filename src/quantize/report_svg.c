@@ -98,8 +98,8 @@ static void add_escaped(fm_buf *b, const char *text)
 
 static void draw_axes(fm_buf *b, const frame *f)
 {
-    for (double db = f->low; db <= f->high + 0.5; db += 10) {
-        double y = y_of(f, db);
+    for (unsigned line = 0; f->low + 10 * line <= f->high + 0.5; line++) {
+        double db = f->low + 10 * line, y = y_of(f, db);
         fm_buf_printf(b, "<line x1=\"%d\" y1=\"%.1f\" x2=\"%d\" y2=\"%.1f\" stroke=\"#ddd\"/>", LEFT, y, WIDTH - RIGHT,
                       y);
         fm_buf_printf(b, "<text x=\"%d\" y=\"%.1f\" text-anchor=\"end\">%.0f dB</text>\n", LEFT - 6, y + 4, db);

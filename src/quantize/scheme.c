@@ -1,4 +1,5 @@
 #include "floodmark/scheme.h"
+#include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -163,7 +164,7 @@ fm_status fm_scheme_set_granularity(fm_scheme *s, const char *word, fm_err *err)
 fm_status fm_scheme_set_symmetry(fm_scheme *s, const char *word, fm_err *err)
 {
     bool full = strcmp(word, "sym:full") == 0;
-    if (!full && strcmp(word, "sym") && strcmp(word, "asym"))
+    if (!full && strcmp(word, "sym") != 0 && strcmp(word, "asym") != 0)
         return fm_fail(err, FM_ERR_USAGE, "scheme \"%s\": give sym, sym:full or asym", word);
     s->asymmetric = strcmp(word, "asym") == 0;
     s->full_range = full;
@@ -255,7 +256,7 @@ double fm_scheme_bits_per_weight(const fm_scheme *s, uint64_t rows, uint64_t col
         return 0;
     bits += groups * scale_bits[s->scale];
     if (s->scale == FM_SCALE_DOUBLE)
-        bits += 32 * (double)((uint64_t)(groups + 255) / 256) + 32;
+        bits += 32 * ceil(groups / 256) + 32;
     if (s->scale == FM_SCALE_E4M3)
         bits += 32;
     if (s->asymmetric)

@@ -96,7 +96,7 @@ fm_status fm_preset_fail(const char *name, fm_err *err)
 void fm_preset_apply(const char *name, fm_recipe *recipe)
 {
     const struct preset *p = presets;
-    while (p < presets + N_PRESETS && (strcmp(p->name, name) || p->family != family_of(recipe->engine)))
+    while (p < presets + N_PRESETS && (strcmp(p->name, name) != 0 || p->family != family_of(recipe->engine)))
         p++;
     if (p == presets + N_PRESETS)
         return;

@@ -103,11 +103,12 @@ static fm_status parse_word(const fm_field_row *row, fm_field field, const char 
 static fm_status parse_bits(const fm_field_row *row, fm_field field, const char *text, int64_t *bits, fm_err *err)
 {
     int64_t found = 0;
-    if (strcmp(text, "none"))
+    if (strcmp(text, "none") != 0)
         for (const char *s = text; s;) {
             const char *plus = strchr(s, '+');
             size_t n = plus ? (size_t)(plus - s) : strlen(s), i = 0;
-            while (i < row->n_words && (strlen(row->words[i].spelling) != n || memcmp(row->words[i].spelling, s, n)))
+            while (i < row->n_words &&
+                   (strlen(row->words[i].spelling) != n || memcmp(row->words[i].spelling, s, n) != 0))
                 i++;
             if (i == row->n_words)
                 return fail_word(row, field, s, err);
@@ -123,7 +124,7 @@ static fm_status parse_clip(const char *text, double *clip, fm_err *err)
     double value = -1;
     if (!strcmp(text, "yes"))
         value = 1.0;
-    else if (strcmp(text, "no")) {
+    else if (strcmp(text, "no") != 0) {
         fm_status status = parse_real("clip", text, &value, err);
         if (status)
             return status;

@@ -92,10 +92,10 @@ void fm_recipe_json(const fm_recipe *recipe, fm_json *j)
         int64_t number = 0;
         double real = 0;
         fm_recipe_text(recipe, (fm_field)f, text, sizeof text);
-        if ((row->kind == FM_KIND_COUNT || row->kind == FM_KIND_NUMBER) && strcmp(text, "own")) {
+        if ((row->kind == FM_KIND_COUNT || row->kind == FM_KIND_NUMBER) && strcmp(text, "own") != 0) {
             memcpy(&number, (const char *)recipe + row->offset, sizeof number);
             fm_json_i64(j, number);
-        } else if (row->kind == FM_KIND_REAL || (row->kind == FM_KIND_CLIP && strcmp(text, "no"))) {
+        } else if (row->kind == FM_KIND_REAL || (row->kind == FM_KIND_CLIP && strcmp(text, "no") != 0)) {
             memcpy(&real, (const char *)recipe + row->offset, sizeof real);
             fm_json_f64(j, real);
         } else {

@@ -10,6 +10,7 @@
 //   adapter     peft makes adapters in fp32 (autocast_adapter_dtype=True)
 //   param, compute, how, reduce: accelerate's mixed_precision="bf16": fp32 parameters; autocast without FSDP, with FSDP a
 //   policy; its reduce_dtype would be bf16 under FSDP2: fp32 is torchtitan's and litgpt's choice, and the safer default.
+#include <stdio.h>
 #include <string.h>
 #include "base/checked.h"
 #include "recipe/fields.h"
@@ -27,7 +28,7 @@ static void fill_text(fm_recipe *r, fm_field field, char *member, size_t size, c
     if (fm_recipe_has(r, field))
         return;
     memset(member, 0, size);
-    memcpy(member, text, strlen(text) < size ? strlen(text) : size - 1);
+    snprintf(member, size, "%s", text);
     r->origin[field] = FM_ORIGIN_DEFAULT;
 }
 

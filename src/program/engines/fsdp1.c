@@ -444,7 +444,7 @@ static void new_unit(fm_run *run, const char *path, uint32_t layer, bool *taken,
     uint64_t aligned = 16 / fm_elem_bytes(f->compute), total = 0;
     for (uint32_t i = 0; i < run->n_parameters; i++) {
         const fm_parameter *p = &run->parameters[i];
-        if (taken[i] || p->tied_to != UINT32_MAX || strncmp(p->name, prefix, n_prefix) ||
+        if (taken[i] || p->tied_to != UINT32_MAX || strncmp(p->name, prefix, n_prefix) != 0 ||
             (n_prefix && p->name[n_prefix] != '.'))
             continue;
         taken[i] = true;

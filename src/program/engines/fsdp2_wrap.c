@@ -80,7 +80,7 @@ void fm_fsdp2_wrap(fm_run *run)
     const char *embedding, *norm, *head;
     bool tied;
     find_ends(run, &embedding, &norm, &head, &tied);
-    if (wrap == FM_WRAP_SEPARATE || (wrap == FM_WRAP_ACCELERATE && !tied)) {
+    if (embedding && (wrap == FM_WRAP_SEPARATE || (wrap == FM_WRAP_ACCELERATE && !tied))) {
         fm_fsdp2_unit *u = new_unit(run, embedding);
         claim(run, u, taken, embedding);
         u->reshard_after_forward = reshard || wrap == FM_WRAP_SEPARATE; // separate: both ends are always resharded
@@ -99,7 +99,7 @@ void fm_fsdp2_wrap(fm_run *run)
             u->layer = layer;
             u->reshard_after_forward = reshard;
         }
-    if (wrap == FM_WRAP_SEPARATE && !tied) {
+    if (head && wrap == FM_WRAP_SEPARATE && !tied) {
         fm_fsdp2_unit *u = new_unit(run, head);
         claim(run, u, taken, head);
         u->reshard_after_forward = true;

@@ -108,6 +108,8 @@ fm_status fm_block_encode(const fm_block_format *f, uint64_t n_rows, uint64_t n_
         return fm_fail(err, FM_ERR_OVERFLOW, "%s: %llu rows of %llu values do not fit in memory", f->name,
                        (unsigned long long)n_rows, (unsigned long long)n_per_row);
     fm_block_kernels k = kernels_of(f);
+    if (!k.encode || !k.encode_weighted)
+        return fm_fail(err, FM_ERR_INTERNAL, "%s: no encoder", f->name);
     uint8_t *out = blocks;
     // Without weights a row's end means nothing: all rows are one.
     uint64_t rows = weights ? n_rows : 1, length = weights ? n_per_row : n;
