@@ -134,19 +134,38 @@ fm_status fm_parts_of_weights(const fm_weights *weights, fm_parts *out, fm_err *
 
 // ---- the architecture behind the tensors ----
 
+static bool ends_in_one_of(const char *name, const char *const *ends, size_t n_ends)
+{
+    size_t n = strlen(name);
+    for (size_t i = 0; i < n_ends; i++) {
+        size_t m = strlen(ends[i]);
+        if (n >= m && !strcmp(name + n - m, ends[i]))
+            return true;
+    }
+    return false;
+}
+
 // Tensors that files hold beside parameters: rotary tables, masks, the router's correction (a buffer of the module).
 static bool is_buffer(const char *name)
 {
     static const char *const ends[] = {"rope_freqs.weight",   "rope_factors_long.weight", "rope_factors_short.weight",
                                        "rotary_emb.inv_freq", "attn.masked_bias",         "attention.masked_bias",
                                        "exp_probs_b.bias",    "e_score_correction_bias",  "attention.bias"};
-    size_t n = strlen(name);
-    for (size_t i = 0; i < sizeof ends / sizeof *ends; i++) {
-        size_t m = strlen(ends[i]);
-        if (n >= m && !strcmp(name + n - m, ends[i]))
-            return true;
-    }
-    return false;
+    return ends_in_one_of(name, ends, sizeof ends / sizeof *ends);
+}
+
+// Codes that share an element, and scales, are elements of the file but not parameters of the model.
+static fm_status note_codes(fm_model *m, fm_err *err)
+{
+    static const char *const ends[] = {"weight_packed", "weight_scale",  "weight_scale_inv", ".qweight",
+                                       ".fm_codes",     "weight.absmax", "weight.SCB"};
+    for (size_t i = 0; i < m->stored.n_params; i++)
+        if (ends_in_one_of(m->stored.params[i].name, ends, sizeof ends / sizeof *ends))
+            return fm_model_add_note(m, "holds quantized weights: counted is what is stored, codes in packs and scales "
+                                        "included, not the model's parameters")
+                       ? FM_OK
+                       : fm_fail_memory(err, "a model");
+    return FM_OK;
 }
 
 static uint64_t parameters_stored(const fm_parts *stored)
@@ -288,6 +307,8 @@ fm_status fm_model_from_weights(fm_model *m, const char *path, const fm_model_op
     const fm_gguf *gguf = fm_weights_gguf(weights);
     m->source = gguf ? FM_MODEL_GGUF : FM_MODEL_SAFETENSORS;
     status = gguf ? arch_of_gguf(m, gguf, options, err) : arch_beside(m, options, err);
+    if (status == FM_OK && !m->has_arch)
+        status = note_codes(m, err);
     if (status == FM_OK && !m->has_arch) {
         m->parts = m->stored;
         m->stored = (fm_parts){0};
