@@ -358,7 +358,7 @@ static fm_status print_groups(const run *r, const fm_score *all, fm_buf *out, fm
         fm_table_column(&g.table, heads[i], i < 2 ? FM_ALIGN_LEFT : FM_ALIGN_RIGHT);
     g.by = "all";
     text_group(&g, "", all);
-    for (int by = 0; by < N_GROUPS && r->n_rows && !status; by++) {
+    for (int by = 0; by < N_GROUPS && !status; by++) {
         fm_table_rule(&g.table);
         g.by = group_names[by];
         status = each_value(r, by, text_group, &g, err);
@@ -428,9 +428,13 @@ static fm_status print_text(const options *o, const run *r, const fm_score *all,
     size_t n_equal = 0;
     for (size_t i = 0; i < r->n_rows; i++)
         n_equal += r->scores[i].predicted == r->scores[i].bytes;
-    fm_buf_printf(out, "%zu rows predicted, %zu of them to the byte; %zu not asked\n\n", r->n_rows, n_equal,
+    fm_buf_printf(out, "%zu rows predicted, %zu of them to the byte; %zu not asked\n", r->n_rows, n_equal,
                   r->n_refusals);
-    fm_status status = print_groups(r, all, out, err);
+    fm_status status = FM_OK;
+    if (r->n_rows) { // errors of 0 % would look like success
+        fm_buf_add_char(out, '\n');
+        status = print_groups(r, all, out, err);
+    }
     if (!status)
         status = print_refusals(r, out, err);
     if (!status && o->rows)
