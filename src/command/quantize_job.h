@@ -26,7 +26,7 @@ typedef struct {
     const char *name;              // as the user wrote it
 } fm_target;
 
-typedef enum { FM_MIX_NONE, FM_MIX_Q3_K_M, FM_MIX_Q4_K_S, FM_MIX_Q4_K_M, FM_MIX_Q5_K_M } fm_mix;
+typedef enum { FM_MIX_NONE, FM_MIX_Q3_K_M, FM_MIX_Q4_K_S, FM_MIX_Q4_K_M, FM_MIX_Q5_K_M, FM_MIX_Q6_K } fm_mix;
 
 typedef enum { FM_NON_FINITE_STOP, FM_NON_FINITE_KEEP, FM_NON_FINITE_ZERO } fm_non_finite;
 
@@ -114,6 +114,8 @@ fm_status fm_quantize_plan(const fm_quantize_options *o, const fm_weights *in, f
 // The block type that llama-quantize's mix gives each tensor of a GGUF model; jobs that stay are left alone.
 fm_status fm_mix_apply(fm_mix mix, const fm_gguf *model, fm_job_list *list, bool has_imatrix, fm_err *err) FM_MUST_USE;
 bool fm_mix_find(const char *name, fm_mix *mix, const fm_block_format **base, uint32_t *file_type);
+// Whether IN says of which architecture it is, without which no mix can choose.
+bool fm_mix_knows(const fm_weights *in);
 // GGUF's general.file_type for a format or mix; false when there is none.
 bool fm_mix_file_type(const fm_quantize_options *o, uint32_t *file_type);
 // llama-quantize's rule on names: true when a tensor of this name may be quantized.

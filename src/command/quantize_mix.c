@@ -14,7 +14,8 @@ static const struct {
 } mixes[] = {{"q3_k_m", FM_MIX_Q3_K_M, FM_BLOCK_Q3_K, 12},
              {"q4_k_s", FM_MIX_Q4_K_S, FM_BLOCK_Q4_K, 14},
              {"q4_k_m", FM_MIX_Q4_K_M, FM_BLOCK_Q4_K, 15},
-             {"q5_k_m", FM_MIX_Q5_K_M, FM_BLOCK_Q5_K, 17}};
+             {"q5_k_m", FM_MIX_Q5_K_M, FM_BLOCK_Q5_K, 17},
+             {"q6_k", FM_MIX_Q6_K, FM_BLOCK_Q6_K, 18}};
 
 bool fm_mix_find(const char *name, fm_mix *mix, const fm_block_format **base, uint32_t *file_type)
 {
@@ -26,6 +27,11 @@ bool fm_mix_find(const char *name, fm_mix *mix, const fm_block_format **base, ui
             return true;
         }
     return false;
+}
+
+bool fm_mix_knows(const fm_weights *in)
+{
+    return fm_weights_kind_of(in) == FM_WEIGHTS_GGUF && fm_gguf_find(fm_weights_gguf(in), "general.architecture");
 }
 
 bool fm_mix_file_type(const fm_quantize_options *o, uint32_t *file_type)
@@ -191,6 +197,8 @@ static fm_block_type ffn_down_type(model *m, const char *name, fm_block_type bas
         if (more_bits(i, n))
             t = FM_BLOCK_Q6_K;
         break;
+    case FM_MIX_Q6_K:
+        break;
     default:
         if (!m->falcon && i < n / 8)
             t = FM_BLOCK_Q5_K;
@@ -211,7 +219,7 @@ static fm_block_type type_of(model *m, const fm_job *j, fm_block_type base)
         return ffn_down_type(m, j->in->name, base);
     if (c == ATTN_OUTPUT && !m->falcon) {
         if (m->n_experts == 8)
-            return m->mix == FM_MIX_Q5_K_M ? base : FM_BLOCK_Q5_K;
+            return m->mix == FM_MIX_Q5_K_M || m->mix == FM_MIX_Q6_K ? base : FM_BLOCK_Q5_K;
         return m->mix == FM_MIX_Q3_K_M ? FM_BLOCK_Q4_K : base;
     }
     return base;
@@ -223,6 +231,21 @@ static int by_layer_and_name(const void *a, const void *b)
     const fm_job *x = *(const fm_job *const *)a, *y = *(const fm_job *const *)b;
     int lx = layer_of(x->in->name), ly = layer_of(y->in->name);
     return lx != ly ? (lx > ly) - (lx < ly) : strcmp(x->in->name, y->in->name);
+}
+
+// What llama.cpp calls a 70B, by architecture and layers; a Llama of 80 layers only when heads share keys and values.
+static bool is_70b(const fm_gguf *g, const char *arch, uint64_t layers)
+{
+    if (strcmp(arch, "jais2") == 0)
+        return layers == 68;
+    if (layers != 80)
+        return false;
+    if (strcmp(arch, "llama") != 0)
+        return strcmp(arch, "qwen2") == 0 || strcmp(arch, "deci") == 0 || strcmp(arch, "olmo") == 0;
+    const fm_gguf_value *heads = fm_gguf_find(g, "llama.attention.head_count");
+    const fm_gguf_value *kv = fm_gguf_find(g, "llama.attention.head_count_kv");
+    uint64_t n, n_kv; // of the first layer, where they differ
+    return heads && kv && fm_gguf_value_u64(heads, 0, &n) && fm_gguf_value_u64(kv, 0, &n_kv) && n != n_kv;
 }
 
 static fm_status read_model(fm_mix mix, const fm_gguf *g, const fm_job_list *list, model *m, fm_err *err)
@@ -249,7 +272,7 @@ static fm_status read_model(fm_mix mix, const fm_gguf *g, const fm_job_list *lis
                  .tied = true,
                  .n_layers = (int)layers,
                  .n_experts = (int)experts};
-    m->is_70b = layers == 80 && (strcmp(name, "llama") == 0 || strcmp(name, "qwen2") == 0);
+    m->is_70b = is_70b(g, name, layers);
     for (size_t i = 0; i < list->n_jobs; i++) {
         category c = category_of(list->jobs[i].in->name);
         m->n_attn_v += is_attn_v(c);

@@ -185,11 +185,12 @@ fm_status fm_quantize_plan(const fm_quantize_options *o, const fm_weights *in, f
         shape_of(j);
         choose(o, from_gguf, j);
     }
-    if (o->mix != FM_MIX_NONE && !from_gguf)
+    bool plain = o->mix == FM_MIX_NONE || (o->mix == FM_MIX_Q6_K && !fm_mix_knows(in)); // q6_k is a block format, too
+    if (!plain && !from_gguf)
         status = fm_fail(err, FM_ERR_UNSUPPORTED,
                          "%s is a mix that goes by the names of a GGUF model; %s is safetensors: choose %s", o->format,
                          o->in, o->target.blocks->name);
-    else if (o->mix != FM_MIX_NONE)
+    else if (!plain)
         status = fm_mix_apply(o->mix, fm_weights_gguf(in), &list, o->imatrix != NULL, err);
     for (size_t i = 0; i < list.n_jobs && !status; i++) {
         fall_back(list.jobs + i);
