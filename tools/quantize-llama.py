@@ -200,7 +200,7 @@ def types_of(r):
 
 
 def ratios(r):
-    if r["same"]:
+    if not r["worst"][1]:
         return "same bytes | "
     return f"{r['rmse'][0] / r['rmse'][1]:.4f} | {r['worst'][0]:.4f} {r['worst'][1].removesuffix('.weight')}"
 
