@@ -104,6 +104,11 @@ uint64_t fm_read_natural(fm_reader *r, const char *keys, uint64_t fallback)
 {
     return whole(r, keys, fallback, 0, max_size, false);
 }
+uint64_t fm_read_optional_size(fm_reader *r, const char *keys)
+{
+    bool given = r->status == FM_OK && agreed(r, keys);
+    return given ? fm_read_size(r, keys, FM_NEEDED) : 0;
+}
 uint32_t fm_read_size32(fm_reader *r, const char *keys, uint64_t fallback)
 {
     return (uint32_t)whole(r, keys, fallback, 1, max_count, true);
@@ -245,7 +250,7 @@ void fm_read_common(fm_reader *r, fm_arch *a, uint64_t max_positions, bool tied)
 
 void fm_read_heads(fm_reader *r, fm_arch *a, uint64_t kv_fallback, uint64_t head_dim_fallback)
 {
-    uint64_t d = fm_read_natural(r, "head_dim", head_dim_fallback);
+    uint64_t given = fm_read_optional_size(r, "head_dim"), d = given ? given : head_dim_fallback;
     a->n_kv_heads = fm_read_size32(r, "num_key_value_heads", kv_fallback ? kv_fallback : a->n_heads);
     if (r->status != FM_OK)
         return;

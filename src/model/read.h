@@ -20,6 +20,8 @@ enum { FM_NEEDED = 0 }; // as a fallback: the key must be there
 // A whole number of at least 1 (of at least 0: fm_read_natural). Bounded by 2^40.
 uint64_t fm_read_size(fm_reader *r, const char *keys, uint64_t fallback);
 uint64_t fm_read_natural(fm_reader *r, const char *keys, uint64_t fallback);
+// A size that may be left out; 0 when it is. One that is written must be at least 1, as for fm_read_size.
+uint64_t fm_read_optional_size(fm_reader *r, const char *keys);
 uint32_t fm_read_size32(fm_reader *r, const char *keys, uint64_t fallback); // at most 2^20: layers, heads, experts
 
 // Null is a value here and means 0 ("none"); only an absent key takes the fallback.

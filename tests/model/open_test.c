@@ -187,6 +187,7 @@ static void refusals_name_the_key_and_a_remedy(void **state)
         {"{" LLAMA ",\"rms_norm_eps\":NaN}", FM_ERR_VALUE, "NaN"},
         {"{" LLAMA ",\"head_dim\":15}", FM_ERR_CONFLICT, "even number"},
         {"{" LLAMA ",\"head_dim\":99999999999}", FM_ERR_OVERFLOW, "head_dim"},
+        {"{" LLAMA ",\"head_dim\":0}", FM_ERR_VALUE, "head_dim\": 0; it must be from 1"},
         {"{" LLAMA ",\"tie_word_embeddings\":\"yes\"}", FM_ERR_VALUE, "tie_word_embeddings"},
         {"{" LLAMA ",\"rope_scaling\":7}", FM_ERR_VALUE, "must be an object"},
         {"{" LLAMA ",\"rope_scaling\":{\"rope_type\":\"yarm\"}}", FM_ERR_UNSUPPORTED, "did you mean \"yarn\"?"},

@@ -70,7 +70,7 @@ static fm_value *forward(fm_words *w, const fm_arch *arch)
 static void read(fm_reader *r, fm_arch *a)
 {
     fm_read_common(r, a, 8192, false);
-    fm_read_heads(r, a, 0, fm_read_natural(r, "kv_channels", 0));
+    fm_read_heads(r, a, 0, fm_read_optional_size(r, "kv_channels"));
     fm_read_rope(r, a, 10000, 1, 0);
     a->intermediate = fm_read_size(r, "intermediate_size", FM_NEEDED) / 2;
     a->norm_eps = fm_read_positive(r, "layer_norm_epsilon", 1e-6);
