@@ -39,6 +39,10 @@ static fm_status parse_scheme(const char *format, const fm_quantize_options *w, 
     fm_status status = fm_scheme_of_format(format, &t->scheme, err);
     if (status || !w)
         return status;
+    // mxfp8 names a format of blocks: without its scales it would be another format under its name.
+    if (w->scale && strcmp(w->scale, "none") == 0 && strncmp(format, "fp8_", 4) != 0)
+        return fm_fail(err, FM_ERR_UNSUPPORTED,
+                       "--scale none: %s needs scales; fp32, fp16, bf16, fp8_e4m3 and fp8_e5m2 can do without", format);
     if (w->scale && (status = fm_scheme_set_scale(&t->scheme, w->scale, err)))
         return status;
     if (w->granularity && (status = fm_scheme_set_granularity(&t->scheme, w->granularity, err)))
