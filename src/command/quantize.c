@@ -101,7 +101,6 @@ static fm_status add_keep(fm_quantize_options *o, const char *word, fm_err *err)
 static fm_status set_flag(fm_quantize_options *o, int flag, const char *value, fm_err *err)
 {
     uint64_t n;
-    fm_status status = FM_OK;
     switch (flag) {
     case 'f':
         o->format = value;
@@ -142,7 +141,7 @@ static fm_status set_flag(fm_quantize_options *o, int flag, const char *value, f
             return fm_err_prefix(err, "--shard-size");
         return o->shard_bytes ? FM_OK : fm_fail(err, FM_ERR_USAGE, "--shard-size: give a size such as 5GB");
     case 't':
-        if ((status = fm_parse_u64(value, 1, 1024, &n, err)))
+        if (fm_parse_u64(value, 1, 1024, &n, err))
             return fm_err_prefix(err, "--threads");
         o->threads = (unsigned)n;
         break;

@@ -355,7 +355,7 @@ fm_status fm_zeros_write(fm_run *r, fm_worker *w, const fm_group_scale *scales, 
                 words[(at / 32 + 1) * group_cols + c] |= (uint32_t)(value >> 32);
         }
     fm_scheme_groups(s, 1, r->cut.cols, &gr, &across);
-    uint64_t rows = group_cols == across ? 1 : n_words; // written together where they lie together
+    uint64_t rows = group_cols == across || !n_words ? 1 : n_words; // written together where they lie together
     uint64_t n = n_words / rows * group_cols, to = first_group_row * bits / 32 * across + first_group_col;
     fm_status status = FM_OK;
     for (uint64_t i = 0; i < rows && !status; i++)

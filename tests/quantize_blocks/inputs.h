@@ -29,17 +29,27 @@ static inline float float_from_bits(uint32_t u)
     return x;
 }
 
-#define INPUT_KINDS(X)                                                                                                \
-    X(NORMAL, "normal")                                                                                               \
-    X(SMALL, "normal, 1e-6")                                                                                          \
-    X(TINY, "subnormal floats")                                                                                       \
-    X(LARGE, "normal, 1e4")                                                                                           \
-    X(HUGE, "any finite float")                                                                                       \
-    X(BITS, "any bits") X(ZERO, "zeros of both signs") X(CONSTANT, "one value a block") X(POSITIVE, "all above zero") \
-        X(NEGATIVE, "all below zero") X(RECTIFIED, "half of them zero") X(OUTLIER, "one value of 1000 in each block") \
-            X(COARSE, "normal, a few bits") X(SIGNS, "plus and minus one") X(INTEGERS, "whole numbers, many ties")    \
-                X(SPARSE_NAN, "normal with a few NaN and infinities") X(EDGE, "around the overflow of fp16 scales")   \
-                    X(POWERS, "just below and at powers of two")
+// clang-format off
+#define INPUT_KINDS(X)                              \
+    X(NORMAL, "normal")                             \
+    X(SMALL, "normal, 1e-6")                        \
+    X(TINY, "subnormal floats")                     \
+    X(LARGE, "normal, 1e4")                         \
+    X(HUGE, "any finite float")                     \
+    X(BITS, "any bits")                             \
+    X(ZERO, "zeros of both signs")                  \
+    X(CONSTANT, "one value a block")                \
+    X(POSITIVE, "all above zero")                   \
+    X(NEGATIVE, "all below zero")                   \
+    X(RECTIFIED, "half of them zero")               \
+    X(OUTLIER, "one value of 1000 in each block")   \
+    X(COARSE, "normal, a few bits")                 \
+    X(SIGNS, "plus and minus one")                  \
+    X(INTEGERS, "whole numbers, many ties")         \
+    X(SPARSE_NAN, "normal with a few NaN and infinities") \
+    X(EDGE, "around the overflow of fp16 scales")   \
+    X(POWERS, "just below and at powers of two")
+// clang-format on
 #define INPUT_ENUM(NAME, words) INPUT_##NAME,
 #define INPUT_WORDS(NAME, words) words,
 typedef enum { INPUT_KINDS(INPUT_ENUM) INPUT_N } input_kind;
