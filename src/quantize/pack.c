@@ -6,6 +6,11 @@ void fm_pack_bits(unsigned bits, uint64_t n, const uint8_t *codes, unsigned offs
 {
     uint32_t mask = (1u << bits) - 1, held = 0;
     unsigned n_held = 0;
+    if (bits == 8) {
+        for (uint64_t i = 0; i < n; i++)
+            out[i] = (uint8_t)(codes[i] + offset);
+        return;
+    }
     if (bits == 4) { // the common case, two at a time
         for (uint64_t i = 0; i + 2 <= n; i += 2)
             out[i / 2] = (uint8_t)(((codes[i] + offset) & 15) | ((codes[i + 1] + offset) & 15) << 4);
