@@ -110,7 +110,8 @@ def squared_error(t, exact):
 def hold(ours, theirs, source):
     """both files tensor by tensor"""
     a, b, s = tensors(ours), tensors(theirs), tensors(source)
-    r = {"names": sorted(a) == sorted(b), "types": [], "bytes": [], "same": True, "counts": {}, "worst": (0.0, ""), "sq": [0.0, 0.0]}
+    r = {"names": sorted(a) == sorted(b), "types": [], "bytes": [], "same": True, "counts": {}, "worst": (0.0, "")}
+    r["sq"] = [0.0, 0.0]
     n = 0
     for name in sorted(set(a) & set(b)):
         x, y = a[name], b[name]
