@@ -2,6 +2,8 @@
 #include <inttypes.h>
 #include <string.h>
 #include "model/arch.h"
+#include "model/family.h"
+#include "recipe/fields.h"
 
 // Learned positions have a row a token: more tokens than rows is an index out of range, not a choice.
 static fm_status check_positions(const fm_model *model, const fm_arch *arch, const fm_recipe *recipe, fm_err *err)
@@ -47,6 +49,21 @@ static fm_status check_ties(const fm_model *model, const fm_recipe *recipe, fm_e
     return FM_OK;
 }
 
+// Classes without torch's fused attention: transformers takes eager by itself, and refuses sdpa by name (modeling_utils.py).
+static void settle_attention(const fm_arch *arch, fm_recipe *recipe)
+{
+    if (!arch->family->no_sdpa || recipe->attention != FM_ATTENTION_SDPA)
+        return;
+    fm_origin origin = (fm_origin)recipe->origin[FM_FIELD_ATTENTION];
+    if (origin == FM_ORIGIN_USER || origin == FM_ORIGIN_FILE) {
+        fm_recipe_warn(recipe, "attention sdpa: transformers has none for this model (%s); eager is planned",
+                       arch->family->title);
+        return;
+    }
+    recipe->attention = FM_ATTENTION_EAGER;
+    recipe->origin[FM_FIELD_ATTENTION] = FM_ORIGIN_MODEL;
+}
+
 fm_status fm_request_make(const fm_recipe *recipe, fm_request *out, bool *typed, fm_err *err)
 {
     fm_request r = {0};
@@ -87,6 +104,7 @@ fm_status fm_request_make(const fm_recipe *recipe, fm_request *out, bool *typed,
         (status = check_positions(r.model, arch, &r.recipe, err)) || (status = check_ties(r.model, &r.recipe, err)) ||
         (status = check_sizes(r.model, arch, &r.recipe, err)))
         goto fail;
+    settle_attention(arch, &r.recipe);
     *out = r;
     return FM_OK;
 fail:
