@@ -183,6 +183,15 @@ static inline fm_tensor *fm_sink(fm_tensor *x)
         x->floating = false;
     return x;
 }
+// x as a local of the function: one reference, dropped by the matching release.
+static inline fm_tensor *fm_local(fm_tensor *x)
+{
+    if (x->floating)
+        x->floating = false;
+    else
+        fm_tensor_retain(x);
+    return x;
+}
 int64_t fm_tensor_numel(const fm_tensor *x);
 uint64_t fm_tensor_bytes(const fm_tensor *x);
 bool fm_tensor_is_contiguous(const fm_tensor *x);

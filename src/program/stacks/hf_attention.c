@@ -3,15 +3,6 @@
 #include "program/ops_private.h"
 #include "model/family.h"
 
-static fm_tensor *local(fm_tensor *x)
-{
-    if (x->floating)
-        x->floating = false;
-    else
-        fm_tensor_retain(x);
-    return x;
-}
-
 static fm_value *heads(fm_words *w, fm_value *given, uint32_t n, uint32_t d)
 {
     fm_hf *hf = fm_hf_of(w);
@@ -116,7 +107,7 @@ static void split_qkv(fm_words *w, fm_value *given, fm_qkv_layout layout, uint32
 static fm_tensor *rotate_half(fm_tape *t, fm_tensor *x)
 {
     int64_t d = x->shape[x->n_dims - 1];
-    fm_tensor *x1 = local(fm_op_slice(t, x, -1, 0, d / 2, 1)), *x2 = local(fm_op_slice(t, x, -1, d / 2, d, 1));
+    fm_tensor *x1 = fm_local(fm_op_slice(t, x, -1, 0, d / 2, 1)), *x2 = fm_local(fm_op_slice(t, x, -1, d / 2, d, 1));
     fm_tensor *parts[2] = {fm_op_neg(t, x2), x1};
     fm_tensor *out = fm_sink(fm_op_cat(t, 2, parts, -1));
     fm_tensor_release(t, x1);
@@ -142,8 +133,8 @@ static void rotate(fm_words *w, fm_value **q, fm_value **k, fm_value *cos_given,
                    uint32_t dims)
 {
     fm_tape *t = fm_hf_of(w)->t;
-    fm_tensor *cos = local(fm_op_unsqueeze(t, fm_hf_tensor(cos_given), 1)),
-              *sin = local(fm_op_unsqueeze(t, fm_hf_tensor(sin_given), 1));
+    fm_tensor *cos = fm_local(fm_op_unsqueeze(t, fm_hf_tensor(cos_given), 1)),
+              *sin = fm_local(fm_op_unsqueeze(t, fm_hf_tensor(sin_given), 1));
     fm_value **variables[2] = {q, k};
     fm_tensor *made[2];
     if (dims >= d) {
@@ -153,12 +144,12 @@ static void rotate(fm_words *w, fm_value **q, fm_value **k, fm_value *cos_given,
         fm_tensor *rot[2], *pass[2];
         for (unsigned i = 0; i < 2; i++) {
             fm_tensor *x = fm_hf_tensor(*variables[i]);
-            rot[i] = local(fm_op_slice(t, x, -1, 0, dims, 1));
-            pass[i] = local(fm_op_slice(t, x, -1, dims, d, 1));
+            rot[i] = fm_local(fm_op_slice(t, x, -1, 0, dims, 1));
+            pass[i] = fm_local(fm_op_slice(t, x, -1, dims, d, 1));
         }
         fm_tensor *embed[2];
         for (unsigned i = 0; i < 2; i++)
-            embed[i] = local(rotated(t, rot[i], cos, sin));
+            embed[i] = fm_local(rotated(t, rot[i], cos, sin));
         for (unsigned i = 0; i < 2; i++) {
             fm_tensor *parts[2] = {embed[i], pass[i]};
             made[i] = fm_sink(fm_op_cat(t, 2, parts, -1));
@@ -198,7 +189,8 @@ static fm_tensor *rotated_part(fm_tape *t, fm_tensor *x, fm_tensor *rot, fm_tens
 static fm_tensor *rotated_in_fp32(fm_tape *t, fm_tensor *x, fm_tensor *cos, fm_tensor *sin, bool cast_first)
 {
     fm_elem given = (fm_elem)x->elem;
-    fm_tensor *wide = local(cast_first ? fm_op_to(t, x, FM_ELEM_F32) : x), *out = fm_sink(rotated(t, wide, cos, sin));
+    fm_tensor *wide = fm_local(cast_first ? fm_op_to(t, x, FM_ELEM_F32) : x),
+              *out = fm_sink(rotated(t, wide, cos, sin));
     fm_tensor_release(t, wide);
     (void)given;
     return out;
@@ -214,21 +206,21 @@ static void rotate_as(fm_words *w, fm_rotation kind, fm_value **q, fm_value **k,
     int64_t width = cos->shape[2];
     int dim = kind == FM_ROTATE_QWEN ? 2 : 1;
     if (kind == FM_ROTATE_INTERLEAVE) {
-        cos = local(fm_op_unsqueeze(t, fm_op_slice(t, cos, -1, 0, width / 2, 1), dim));
-        sin = local(fm_op_unsqueeze(t, fm_op_slice(t, sin, -1, 0, width / 2, 1), dim));
+        cos = fm_local(fm_op_unsqueeze(t, fm_op_slice(t, cos, -1, 0, width / 2, 1), dim));
+        sin = fm_local(fm_op_unsqueeze(t, fm_op_slice(t, sin, -1, 0, width / 2, 1), dim));
     } else {
-        cos = local(fm_op_unsqueeze(t, cos, dim));
-        sin = local(fm_op_unsqueeze(t, sin, dim));
+        cos = fm_local(fm_op_unsqueeze(t, cos, dim));
+        sin = fm_local(fm_op_unsqueeze(t, sin, dim));
     }
     for (unsigned i = 0; kind == FM_ROTATE_PHI3 && i < 2; i++) {
         fm_tensor *x = fm_hf_tensor(*variables[i]);
-        rot[i] = local(dims < d ? fm_op_slice(t, x, -1, 0, dims, 1) : x);
-        pass[i] = local(fm_op_slice(t, x, -1, dims, d, 1));
+        rot[i] = fm_local(dims < d ? fm_op_slice(t, x, -1, 0, dims, 1) : x);
+        pass[i] = fm_local(fm_op_slice(t, x, -1, dims, d, 1));
     }
     for (unsigned i = 0; kind == FM_ROTATE_INTERLEAVE && i < 2; i++) { // even and odd, of both before either is turned
         fm_tensor *x = fm_hf_tensor(*variables[i]);
-        rot[i] = local(fm_op_slice(t, x, -1, 0, x->shape[x->n_dims - 1], 2));
-        pass[i] = local(fm_op_slice(t, x, -1, 1, x->shape[x->n_dims - 1], 2));
+        rot[i] = fm_local(fm_op_slice(t, x, -1, 0, x->shape[x->n_dims - 1], 2));
+        pass[i] = fm_local(fm_op_slice(t, x, -1, 1, x->shape[x->n_dims - 1], 2));
     }
     for (unsigned i = 0; i < 2; i++) {
         fm_tensor *x = fm_hf_tensor(*variables[i]);
@@ -300,7 +292,7 @@ static fm_tensor *eager(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_
                         fm_value **weights)
 {
     fm_tape *t = hf->t;
-    fm_tensor *keys = local(repeat_kv(t, k, how->n_heads)), *values = local(repeat_kv(t, v, how->n_heads));
+    fm_tensor *keys = fm_local(repeat_kv(t, k, how->n_heads)), *values = fm_local(repeat_kv(t, v, how->n_heads));
     fm_tensor *scores = fm_sink(fm_op_mul_scalar(t, fm_op_matmul(t, q, fm_op_transpose(t, keys, 2, 3))));
     if (how->softcap > 0) {
         assign(t, &scores, fm_op_div_scalar(t, scores));
@@ -341,9 +333,9 @@ static fm_tensor *sdpa_math(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v
                             bool repeat)
 {
     fm_tensor *uncast[3] = {q, k, v};
-    q = local(fm_autocast_operand(t, q, FM_CAST_LOW));
-    k = local(fm_autocast_operand(t, k, FM_CAST_LOW));
-    v = local(fm_autocast_operand(t, v, FM_CAST_LOW));
+    q = fm_local(fm_autocast_operand(t, q, FM_CAST_LOW));
+    k = fm_local(fm_autocast_operand(t, k, FM_CAST_LOW));
+    v = fm_local(fm_autocast_operand(t, v, FM_CAST_LOW));
     fm_tensor *cast[3] = {q, k, v};
     bool autocast = t->autocast.enabled;
     t->autocast.enabled = false;
@@ -351,10 +343,10 @@ static fm_tensor *sdpa_math(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v
     fm_elem given = (fm_elem)q->elem;
     int64_t s = q->shape[2], len = k->shape[2];
     bool half = given == FM_ELEM_BF16 || given == FM_ELEM_F16;
-    fm_tensor *q32 = local(half ? fm_op_to(t, q, FM_ELEM_F32) : q),
-              *k32 = local(half ? fm_op_to(t, k, FM_ELEM_F32) : k);
-    fm_tensor *v32 = local(half ? fm_op_to(t, v, FM_ELEM_F32) : v);
-    fm_tensor *query = local(fm_op_mul_scalar(t, q32)), *bias = mask;
+    fm_tensor *q32 = fm_local(half ? fm_op_to(t, q, FM_ELEM_F32) : q),
+              *k32 = fm_local(half ? fm_op_to(t, k, FM_ELEM_F32) : k);
+    fm_tensor *v32 = fm_local(half ? fm_op_to(t, v, FM_ELEM_F32) : v);
+    fm_tensor *query = fm_local(fm_op_mul_scalar(t, q32)), *bias = mask;
     if (!mask) {
         const int64_t shape[2] = {s, len};
         fm_tensor *ones = fm_tensor_new(t, 2, shape, FM_ELEM_BOOL, "ones"),
@@ -367,10 +359,10 @@ static fm_tensor *sdpa_math(fm_tape *t, fm_tensor *q, fm_tensor *k, fm_tensor *v
         fm_tensor_release(t, zero);
         fm_tensor_release(t, lower);
     } else {
-        local(bias);
+        fm_local(bias);
     }
-    fm_tensor *keys = local(repeat_kv_interleaved(t, k32, n_heads)),
-              *values = local(repeat_kv_interleaved(t, v32, n_heads));
+    fm_tensor *keys = fm_local(repeat_kv_interleaved(t, k32, n_heads)),
+              *values = fm_local(repeat_kv_interleaved(t, v32, n_heads));
     fm_tensor *attn = fm_sink(fm_op_matmul(t, query, fm_op_mul_scalar(t, fm_op_transpose(t, keys, 2, 3))));
     if (!t->inplace_sums) // a real tensor is added to in place
         assign(t, &attn, fm_op_add(t, attn, bias));
@@ -464,8 +456,8 @@ static fm_tensor *sdpa(fm_hf *hf, fm_tensor *q, fm_tensor *k, fm_tensor *v, fm_t
     fm_tape *t = hf->t;
     bool grouped = how->n_kv_heads != how->n_heads,
          repeat = grouped && (mask || k->shape[3] != v->shape[3] || k->shape[3] > 256);
-    fm_tensor *keys = local(repeat ? repeat_kv(t, k, how->n_heads) : k),
-              *values = local(repeat ? repeat_kv(t, v, how->n_heads) : v);
+    fm_tensor *keys = fm_local(repeat ? repeat_kv(t, k, how->n_heads) : k),
+              *values = fm_local(repeat ? repeat_kv(t, v, how->n_heads) : v);
     sdpa_kernel kernel = choose(hf, q, values, mask, grouped && !repeat, how->dropout);
     fm_tensor *out = fm_sink(run_kernel(hf, kernel, q, keys, values, mask, how, true));
     fm_tensor *merged = fm_sink(merge_heads(t, fm_float(out)));

@@ -57,16 +57,6 @@ static fm_value *layer_norm(fm_words *w, fm_value *given, const char *name, uint
     return fm_hf_value(fm_hf_end(hf, previous, out));
 }
 
-// Makes x a local of the function below: one reference, dropped by the matching release.
-static fm_tensor *local(fm_tensor *x)
-{
-    if (x->floating)
-        x->floating = false;
-    else
-        fm_tensor_retain(x);
-    return x;
-}
-
 // hidden = x.to(fp32); variance = hidden.pow(2).mean(-1, keepdim); hidden = hidden * rsqrt(variance + eps);
 // return weight * hidden.to(input type)
 static fm_tensor *rms_norm_llama(fm_tape *t, fm_tensor *x, fm_tensor *weight, bool cast_last)
@@ -74,9 +64,9 @@ static fm_tensor *rms_norm_llama(fm_tape *t, fm_tensor *x, fm_tensor *weight, bo
     fm_elem given = (fm_elem)x->elem;
     bool floats = x->floating;
     x->floating = false;
-    fm_tensor *hidden = local(fm_op_to(t, x, FM_ELEM_F32));
-    fm_tensor *variance = local(fm_op_mean_last(t, fm_op_pow(t, hidden)));
-    fm_tensor *scaled = local(fm_op_mul(t, hidden, fm_op_rsqrt(t, fm_op_add_scalar(t, variance))));
+    fm_tensor *hidden = fm_local(fm_op_to(t, x, FM_ELEM_F32));
+    fm_tensor *variance = fm_local(fm_op_mean_last(t, fm_op_pow(t, hidden)));
+    fm_tensor *scaled = fm_local(fm_op_mul(t, hidden, fm_op_rsqrt(t, fm_op_add_scalar(t, variance))));
     fm_tensor_release(t, hidden);
     // OLMo 2: (weight * hidden).to(input type)
     fm_tensor *out =
@@ -95,11 +85,11 @@ static fm_tensor *rms_norm_gemma(fm_tape *t, fm_tensor *x, fm_tensor *weight)
     fm_elem given = (fm_elem)x->elem;
     bool floats = x->floating;
     x->floating = false;
-    fm_tensor *f = local(fm_op_to(t, x, FM_ELEM_F32)); // the argument of _norm
+    fm_tensor *f = fm_local(fm_op_to(t, x, FM_ELEM_F32)); // the argument of _norm
     fm_tensor *output =
-        local(fm_op_mul(t, f, fm_op_rsqrt(t, fm_op_add_scalar(t, fm_op_mean_last(t, fm_op_pow(t, f))))));
+        fm_local(fm_op_mul(t, f, fm_op_rsqrt(t, fm_op_add_scalar(t, fm_op_mean_last(t, fm_op_pow(t, f))))));
     fm_tensor_release(t, f);
-    fm_tensor *scaled = local(fm_op_mul(t, output, fm_op_add_scalar(t, fm_op_to(t, weight, FM_ELEM_F32))));
+    fm_tensor *scaled = fm_local(fm_op_mul(t, output, fm_op_add_scalar(t, fm_op_to(t, weight, FM_ELEM_F32))));
     fm_tensor_release(t, output);
     fm_tensor *out = fm_op_to(t, scaled, given);
     if (out != scaled) {
